@@ -1,0 +1,85 @@
+"""Which attribute of a device holds what dravirt must know: a table per driver, with a default for all others.
+
+No attribute name for the UUID of a mediated device is standardised, and a driver may publish two PCI addresses: the
+bare `pciBusID` of a virtual function beside the standard one, which is its physical function's. So the order is: UUID,
+bare address, standard address. A bare name and `<driver>/<name>` are the same attribute.
+Source: k8s.io/api/resource/v1, QualifiedName; kubernetes/kubernetes#135552.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dra.allocation import AllocatedDevice
+from dra.errors import Refused
+from dra.identity import Identity, MdevUUID, PciAddress
+from dra.reasons import Reason
+
+STANDARD_PCI_ADDRESS = "resource.kubernetes.io/pciBusID"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeNames:
+    """The attributes of one driver, each list in the order in which they are tried."""
+
+    mdev_uuid: tuple[str, ...] = ("mdevUUID",)
+    pci_address: tuple[str, ...] = ("pciBusID", STANDARD_PCI_ADDRESS)
+    profile: tuple[str, ...] = ("profile",)
+
+
+DEFAULT_NAMES = AttributeNames()
+
+KNOWN_DRIVERS: Mapping[str, AttributeNames] = {
+    "gpu.amd.com": AttributeNames(pci_address=("pciAddr", STANDARD_PCI_ADDRESS)),
+    "gpu.intel.com": AttributeNames(pci_address=("pciAddress", STANDARD_PCI_ADDRESS)),
+    "sriovnetwork.k8snetworkplumbingwg.io": AttributeNames(pci_address=("pciAddress", STANDARD_PCI_ADDRESS)),
+}
+
+AttributeTable = Mapping[str, AttributeNames]
+
+
+def names_for(driver: str, table: AttributeTable) -> AttributeNames:
+    """Return the attribute names of `driver`: as configured, as known, or the default."""
+    return table.get(driver) or KNOWN_DRIVERS.get(driver, DEFAULT_NAMES)
+
+
+def identity_of(device: AllocatedDevice, table: AttributeTable) -> Identity | None:
+    """Return the identity that the device's attributes hold, None where they hold none (yet).
+
+    A device with both is a mediated device: its address is the parent's. Raises Refused where an attribute is
+    malformed or its two spellings differ.
+    """
+    names = names_for(device.driver, table)
+    for name in names.mdev_uuid:
+        if uuid := _text(device, name):
+            return _parsed(MdevUUID, device, name, uuid)
+    for name in names.pci_address:
+        if address := _text(device, name):
+            return _parsed(PciAddress, device, name, address)
+    return None
+
+
+def profile_of(device: AllocatedDevice, table: AttributeTable) -> str | None:
+    """Return the vGPU profile that the device's attributes name, such as `NVIDIA A100-1-5C`."""
+    return next((text for name in names_for(device.driver, table).profile if (text := _text(device, name))), None)
+
+
+def _parsed(kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, name: str, text: str) -> Identity:
+    try:
+        return kind.parse(text)
+    except ValueError as error:
+        raise Refused(Reason.INVALID_ATTRIBUTE, f"device {device}: attribute {name}: {error}") from error
+
+
+def _text(device: AllocatedDevice, name: str) -> str | None:
+    """Return the string value of the attribute in either spelling. Values of other types are unusable: None."""
+    spellings = (name,) if "/" in name else (name, f"{device.driver}/{name}")
+    values = {spelling: text for spelling in spellings if (text := _string(device.attributes.get(spelling)))}
+    if len({text.lower() for text in values.values()}) > 1:
+        both = " and ".join(f"{spelling}={text[:80]!r}" for spelling, text in values.items())
+        raise Refused(Reason.AMBIGUOUS_IDENTITY, f"device {device}: {both} contradict each other")
+    return next(iter(values.values()), None)
+
+
+def _string(attribute: object) -> str | None:
+    value = attribute.get("string") if isinstance(attribute, dict) else None
+    return value if isinstance(value, str) and value else None
