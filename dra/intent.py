@@ -21,6 +21,8 @@ from dra.reasons import Reason
 from dra.request import DeviceRequest, check_requests, read_request
 
 VERSION = 1
+NAME_LISTS = ("mdevUUID", "pciAddress", "profile")
+"""The keys under which attribute names are configured."""
 _WRONG = Reason.INVALID_INTENT
 # Kubernetes takes any printable name without "="; KubeVirt's own hold dashes and dots (MDEV_PCI_RESOURCE_..._T4-2Q).
 _VARIABLE = re.compile(r"[A-Za-z_][-._A-Za-z0-9]{0,252}")
@@ -132,7 +134,9 @@ def read_environment(fields: Fields) -> dict[str, tuple[str, ...]]:
     for driver in fields.raw:
         for index, name in enumerate(fields.texts(driver)):
             if not _VARIABLE.fullmatch(name):
-                raise fields.refuse(f"{driver}[{index}]", f"must be the name of an environment variable, got {name!r:.80}")
+                raise fields.refuse(
+                    f"{driver}[{index}]", f"must be the name of an environment variable, got {name!r:.80}"
+                )
     return {driver: fields.texts(driver) for driver in fields.raw}
 
 
@@ -148,11 +152,12 @@ def _check_drivers(fields: Fields) -> None:
 
 
 def _read_names(fields: Fields) -> AttributeNames:
-    fields.only(("mdevUUID", "pciAddress", "profile"))
-    for key in fields.raw:
+    for key in NAME_LISTS:
         for index, name in enumerate(fields.texts(key)):
             if not is_attribute_name(name):
-                raise fields.refuse(f"{key}[{index}]", f"must be an attribute, `name` or `domain/name`, got {name!r:.80}")
+                raise fields.refuse(
+                    f"{key}[{index}]", f"must be an attribute, `name` or `domain/name`, got {name!r:.80}"
+                )
     return AttributeNames(
         mdev_uuid=fields.texts("mdevUUID") or DEFAULT_NAMES.mdev_uuid,
         pci_address=fields.texts("pciAddress") or DEFAULT_NAMES.pci_address,

@@ -1,0 +1,47 @@
+"""What an installation may set, with a default for everything: `render` and `simulate` work without a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dra.attributes import AttributeNames
+from dra.intent import Mode, ServiceAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Requests and limits of the sidecar, as Kubernetes quantities.
+
+    `cpu_limit` counts only where the sidecar gets a CPU limit: beside a compute that has one, or in a Guaranteed pod,
+    where requests equal limits. The memory is request and limit at once: the sidecar's need does not vary.
+    """
+
+    cpu_request: str = "50m"
+    cpu_limit: str = "200m"
+    memory: str = "64M"
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarConfig:
+    """How the hook sidecar is run. Never from the VM: an owner must not choose the image."""
+
+    image: str = "dravirt-hooksidecar:0.1.0"
+    resources: Resources = field(default_factory=Resources)
+    image_pull_secrets: tuple[str, ...] = ()
+    log_level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration of an installation. Source of the keys: `webhook.configfile`."""
+
+    mode: Mode = Mode.PLACEHOLDER
+    sidecar: SidecarConfig = field(default_factory=SidecarConfig)
+    kubevirt_namespace: str = "kubevirt"
+    attributes: Mapping[str, AttributeNames] = field(default_factory=dict)
+    environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allocation_service: ServiceAddress | None = None
+
+    @property
+    def kubevirt_controller(self) -> str:
+        """The user that creates launcher pods."""
+        return f"system:serviceaccount:{self.kubevirt_namespace}:kubevirt-controller"
