@@ -4,6 +4,7 @@ A patch that fails to apply fails the API request whatever the failurePolicy say
 nothing is replaced that was not looked at. Source: RFC 6902, RFC 6901; k8s.io/apiserver, mutating/dispatcher.go.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Operation = dict[str, Any]
@@ -27,3 +28,50 @@ def replace(value: Any, *tokens: str | int) -> Operation:
 def remove(*tokens: str | int) -> Operation:
     """Return the operation that removes the value that `tokens` lead to."""
     return {"op": "remove", "path": pointer(*tokens)}
+
+
+def put(item: Mapping[str, Any], members: Mapping[str, Any], *parent: str | int) -> list[Operation]:
+    """Return the operations that set `members` in the mapping that `parent` leads to, made where it is missing."""
+    if not members:
+        return []
+    if (missing := _missing(item, parent, dict)) is not None:
+        return [_make(dict(members), parent, missing)]
+    return [add(value, *parent, key) for key, value in members.items()]
+
+
+def append(item: Mapping[str, Any], values: Sequence[Any], *parent: str | int) -> list[Operation]:
+    """Return the operations that append `values` to the list that `parent` leads to, made where it is missing."""
+    if not values:
+        return []
+    if (missing := _missing(item, parent, list)) is not None:
+        return [_make(list(values), parent, missing)]
+    return [add(value, *parent, "-") for value in values]
+
+
+def prepend(item: Mapping[str, Any], value: Any, *parent: str | int) -> Operation:
+    """Return the operation that puts `value` first into the list that `parent` leads to, made where it is missing."""
+    if (missing := _missing(item, parent, list)) is not None:
+        return _make([value], parent, missing)
+    return add(value, *parent, 0)
+
+
+def _missing(item: Any, parent: tuple[str | int, ...], kind: type) -> int | None:
+    """Return how many tokens of `parent` lead to something that is there, None where all do.
+
+    An empty mapping or list counts as missing: it is made anew in one operation, with the same result.
+    """
+    for depth, token in enumerate(parent):
+        try:
+            item = item[token]
+        except (KeyError, IndexError, TypeError):
+            return depth
+        if item is None:
+            return depth
+    return None if isinstance(item, kind) and item else len(parent) - 1
+
+
+def _make(value: Any, parent: tuple[str | int, ...], missing: int) -> Operation:
+    """Return the operation that adds the first missing parent with everything below it."""
+    for token in reversed(parent[missing + 1 :]):
+        value = {token: value}
+    return add(value, *parent[: missing + 1])

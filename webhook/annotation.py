@@ -1,0 +1,41 @@
+"""Reading what an object asks for: its annotation `dravirt.io/devices`, parsed once per text."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dra.claims import PodClaim, pod_claims
+from dra.contract import DEVICES_ANNOTATION
+from dra.request import DeviceRequest, parse_requests
+from webhook.decision import RawObject
+from webhook.raw import annotations
+from webhook.yamltext import load
+
+FIELD = f"metadata.annotations[{DEVICES_ANNOTATION}]"
+"""Where a VMI and a pod carry the annotation."""
+TEMPLATE_FIELD = f"spec.template.{FIELD}"
+"""Where a VM's template carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The devices that an annotation asks for and the pod claims that they become."""
+
+    requests: tuple[DeviceRequest, ...]
+    claims: tuple[PodClaim, ...]
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The names of all devices, in the order in which they are asked for."""
+        return tuple(name for request in self.requests for name in request.device_names)
+
+
+def annotation_of(item: RawObject) -> str | None:
+    """Return the annotation's text, None where the object has not opted in."""
+    return annotations(item).get(DEVICES_ANNOTATION)
+
+
+@lru_cache(maxsize=512)  # a VM's text comes by as VM, VMI and pod, and again in each replica of a pool
+def read_asked(text: str, path: str) -> Asked:
+    """Return what `text`, standing in the field `path`, asks for. Raises Refused with the path of the wrong field."""
+    requests = parse_requests(text, load, path=path)
+    return Asked(requests, pod_claims(requests, path=path))

@@ -1,0 +1,83 @@
+"""Launcher pods: the claims and the sidecar go in, once, when KubeVirt's controller creates the pod."""
+
+from dra.errors import Refused
+from dra.intent import Mode
+from dra.reasons import Reason
+from webhook.annotation import FIELD, Asked, annotation_of, read_asked
+from webhook.config import Config
+from webhook.decision import AdmissionRequest, Decision
+from webhook.injection import PROVISIONING, SKIPPED, check, inject, mark, steer
+from webhook.launcher import Launcher, is_launcher
+
+
+def decide(request: AdmissionRequest, config: Config) -> Decision:
+    """Return what is to happen to a pod that is created."""
+    pod = request.object
+    text = annotation_of(pod)
+    if text is None:
+        return Decision(Reason.NOT_OPTED_IN)
+    if not is_launcher(pod):
+        return Decision(Reason.NOT_A_LAUNCHER)
+    if request.operation != "CREATE":
+        return Decision(Reason.UNCHANGED)
+    if request.username != config.kubevirt_controller:
+        return _untrusted(request, config)
+    try:
+        return _decide_launcher(Launcher.of(pod), read_asked(text, FIELD), config)
+    except Refused as error:
+        return Decision.deny(error.reason, error.message)
+
+
+def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decision:
+    if _is_done(launcher, asked):
+        return Decision(Reason.ALREADY_INJECTED)
+    if launcher.is_provisioning:
+        return Decision(Reason.PROVISIONING, patch=steer(launcher, asked))
+    expected = len(asked.device_names) if config.mode is Mode.PLACEHOLDER else 0
+    if launcher.placeholders != expected:
+        return _mismatch(launcher, asked, expected)
+    operations = inject(check(launcher, asked), asked, config)
+    return Decision(Reason.INJECTED, patch=operations, warnings=_append_warnings(config))
+
+
+def _is_done(launcher: Launcher, asked: Asked) -> bool:
+    """True if a pass before this one did its work. The marker alone proves nothing: a tenant can write it on his VM."""
+    if launcher.marker is None or launcher.placeholders != 0:
+        return False
+    if launcher.is_provisioning:
+        claims = [claim.as_pod_claim() for claim in asked.claims]
+        return launcher.marker.get("mode") == PROVISIONING and launcher.has_claims(claims)
+    return launcher.has_sidecar
+
+
+def _mismatch(launcher: Launcher, asked: Asked, expected: int) -> Decision:
+    """Return what happens to a pod whose placeholders do not fit.
+
+    The annotation of a running VMI can change, and reaches its migration target: that one is not ours, since its VM
+    started without the devices and the result of its hook would be thrown away.
+    """
+    if launcher.is_migration_target:
+        done = launcher.marker is not None and launcher.marker.get("mode") == SKIPPED
+        operations = () if done else mark(launcher, SKIPPED, asked)
+        warning = "the VMI started without its devices: the migration target gets none, they come with a restart"
+        return Decision(Reason.SKIPPED, patch=operations, warnings=(warning,))
+    message = (
+        f"the pod asks for {launcher.placeholders} placeholder devices, expected are {expected}"
+        f" ({', '.join(asked.device_names)}): the VMI was created without dravirt's webhook or in another mode,"
+        " or its annotation changed since; restart the VM"
+    )
+    return Decision.deny(Reason.PLACEHOLDER_MISMATCH, message)
+
+
+def _append_warnings(config: Config) -> tuple[str, ...]:
+    if config.mode is Mode.PLACEHOLDER:
+        return ()
+    return ("append mode: KubeVirt does not know of the device: memlock must come from reservedOverhead or the node",)
+
+
+def _untrusted(request: AdmissionRequest, config: Config) -> Decision:
+    message = (
+        f"created by {request.username!r:.120}, but only {config.kubevirt_controller} may create a launcher pod with"
+        " devices; is KubeVirt in another namespace? Set kubevirtNamespace in dravirt's configuration"
+    )
+    return Decision.deny(Reason.UNTRUSTED_CREATOR, message)

@@ -1,0 +1,42 @@
+"""Kubernetes quantities, as far as resources of containers need them.
+
+Source: k8s.io/apimachinery/pkg/api/resource, quantity.go.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+GI: Final = 2**30
+
+_SUFFIXES: Final = {
+    "": Decimal(1),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate(["n", "u", "m"], start=-3)},
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate(["k", "M", "G", "T", "P", "E"], start=1)},
+    **{suffix: Decimal(1024) ** power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], start=1)},
+}
+_QUANTITY: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?)(?:[eE]([+-]?[0-9]{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
+
+
+def parse_quantity(value: object) -> Decimal:
+    """Return the value of a quantity, which may be text or a number. Raises ValueError."""
+    match = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    if not match:
+        raise ValueError(f"not a Kubernetes quantity: {value!r:.80}")
+    number, exponent, suffix = match.groups()
+    return Decimal(number) * (Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""])
+
+
+def same_quantity(one: object, other: object) -> bool:
+    """True if both are quantities of the same value, however spelled: `1` and `1000m`."""
+    try:
+        return parse_quantity(one) == parse_quantity(other)
+    except ValueError:
+        return False
+
+
+def plus(quantity: object, extra: int) -> str:
+    """Return `quantity` with `extra` whole units added, in mebibytes where that is exact. Raises ValueError."""
+    total = int(parse_quantity(quantity).to_integral_value()) + extra
+    mebibytes, rest = divmod(total, 2**20)
+    return str(total) if rest else f"{mebibytes}Mi"

@@ -1,0 +1,47 @@
+"""Looking into raw Kubernetes objects, whatever shape a hostile sender gave them.
+
+A webhook sees an object before the API server has validated all of it, so a field may be missing, null or of another
+type. These readers answer with an empty value then: what is malformed is for the API server to refuse.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def mapping(item: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """Return the mapping at `path`, empty where there is none."""
+    for key in path:
+        value = item.get(key)
+        if not isinstance(value, dict):
+            return _NOTHING
+        item = value
+    return item
+
+
+def mappings(item: Mapping[str, Any], *path: str) -> list[Mapping[str, Any]]:
+    """Return the list at `path` with an empty mapping for each item that is none, so that positions hold."""
+    value = mapping(item, *path[:-1]).get(path[-1])
+    return [entry if isinstance(entry, dict) else _NOTHING for entry in value] if isinstance(value, list) else []
+
+
+def texts(item: Mapping[str, Any], key: str) -> list[str]:
+    """Return the list of texts under `key`, with "" for each item that is no text, so that positions hold."""
+    value = item.get(key)
+    return [entry if isinstance(entry, str) else "" for entry in value] if isinstance(value, list) else []
+
+
+def annotations(item: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the object's annotations."""
+    return mapping(item, "metadata", "annotations")
+
+
+def labels(item: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the object's labels."""
+    return mapping(item, "metadata", "labels")
+
+
+def named(items: list[Mapping[str, Any]], name: str) -> int | None:
+    """Return the position of the item called `name`, None where there is none."""
+    return next((index for index, entry in enumerate(items) if entry.get("name") == name), None)

@@ -1,0 +1,79 @@
+"""The last look at a launcher pod, after all mutation and after the API server dropped what it does not support.
+
+An API server with DRA switched off removes `spec.resourceClaims` without a word, after mutating and before validating
+admission, and the VM would start without its devices. Source: k8s.io/kubernetes/pkg/api/pod/util.go.
+"""
+
+from dra.contract import DEVICES_ANNOTATION, INJECTED_ANNOTATION, SIDECAR_CONTAINER
+from dra.errors import Refused
+from dra.reasons import Reason
+from webhook.annotation import FIELD, Asked, annotation_of, read_asked
+from webhook.config import Config
+from webhook.decision import AdmissionRequest, Decision
+from webhook.injection import SKIPPED
+from webhook.launcher import Launcher, is_launcher
+from webhook.raw import mappings, named
+
+_DROPPED = (
+    "the pod's resource claims are gone: the API server dropped them (feature gate DynamicResourceAllocation is off;"
+    " it is on by default from Kubernetes 1.34) or another webhook removed them"
+)
+_NOT_INJECTED = (
+    f"the pod asks for devices by {DEVICES_ANNOTATION} but was not injected: is the mutating webhook of dravirt"
+    " registered, and does it run before this one?"
+)
+_NO_SIDECAR = (
+    f"the pod carries {INJECTED_ANNOTATION} but no init container {SIDECAR_CONTAINER}: another webhook removed it, or"
+    " the annotation was written on the VM by hand; remove it there"
+)
+
+
+def decide(request: AdmissionRequest, config: Config) -> Decision:  # noqa: ARG001 (one signature for all handlers)
+    """Return whether a pod may be created as it has become."""
+    pod = request.object
+    text = annotation_of(pod)
+    if not is_launcher(pod):
+        return Decision(Reason.NOT_A_LAUNCHER)
+    if request.operation != "CREATE":
+        return Decision(Reason.UNCHANGED)
+    launcher = Launcher.of(pod)
+    if text is None and launcher.marker is None:
+        return Decision(Reason.NOT_OPTED_IN)
+    if text is None:
+        return Decision.deny(Reason.SIDECAR_MISSING, _NO_SIDECAR)
+    try:
+        return _validate(launcher, read_asked(text, FIELD))
+    except Refused as error:
+        return Decision.deny(error.reason, error.message)
+
+
+def _validate(launcher: Launcher, asked: Asked) -> Decision:
+    if launcher.marker is None:
+        return Decision.deny(Reason.NOT_INJECTED, _NOT_INJECTED)
+    if launcher.is_migration_target and launcher.marker.get("mode") == SKIPPED:
+        return Decision(Reason.SKIPPED)
+    if fault := _fault(launcher, asked):
+        return Decision.deny(*fault)
+    return Decision(Reason.PROVISIONING if launcher.is_provisioning else Reason.ACCEPTED)
+
+
+def _fault(launcher: Launcher, asked: Asked) -> tuple[Reason, str] | None:
+    """Return what a pod that is marked as injected lacks. The marker's own words are not trusted, only the pod is."""
+    if not launcher.is_provisioning and not launcher.has_sidecar:
+        return Reason.SIDECAR_MISSING, _NO_SIDECAR
+    if not launcher.has_claims([claim.as_pod_claim() for claim in asked.claims]):
+        return Reason.CLAIMS_DROPPED, _DROPPED
+    if not launcher.is_provisioning and not _are_referenced(launcher, asked):
+        return Reason.CLAIMS_DROPPED, _DROPPED
+    if launcher.placeholders != 0:
+        return Reason.NOT_INJECTED, _NOT_INJECTED
+    return None
+
+
+def _are_referenced(launcher: Launcher, asked: Asked) -> bool:
+    """True if compute and the sidecar both refer to all claims: only such containers get devices and metadata."""
+    init_containers = mappings(launcher.pod, "spec", "initContainers")
+    sidecar = named(init_containers, SIDECAR_CONTAINER)
+    containers = [launcher.compute] + ([] if sidecar is None else [init_containers[sidecar]])
+    wanted = [reference for claim in asked.claims for reference in claim.as_container_claims()]
+    return all(reference in mappings(each, "resources", "claims") for each in containers for reference in wanted)

@@ -1,0 +1,142 @@
+"""VirtualMachines: the annotation is checked where its owner writes it and copied to where it takes effect.
+
+KubeVirt hands only the template's annotations on to the VMI, so a value on the VM's own metadata is copied there. What
+we copied is ours to change and to remove; what the owner wrote into the template is never touched.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from dra.contract import COPIED_ANNOTATION, DEVICES_ANNOTATION
+from dra.errors import Refused
+from dra.reasons import Reason
+from webhook import patch
+from webhook.advice import advice
+from webhook.annotation import FIELD, TEMPLATE_FIELD, annotation_of, read_asked
+from webhook.config import Config
+from webhook.decision import AdmissionRequest, Decision, RawObject
+from webhook.devices import check_devices
+from webhook.raw import annotations, mapping
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a VM carries the annotation, and the mark of what we copied."""
+
+    metadata: str | None = None
+    template: str | None = None
+    copied: str | None = None
+
+    @classmethod
+    def of(cls, vm: RawObject) -> "Placement":
+        """Return the placement in `vm`."""
+        template = mapping(vm, "spec", "template")
+        return cls(annotation_of(vm), annotation_of(template), annotations(vm).get(COPIED_ANNOTATION))
+
+    def same_values(self, other: "Placement") -> bool:
+        """True if the owner's two values are the same."""
+        return (self.metadata, self.template) == (other.metadata, other.template)
+
+
+def decide(request: AdmissionRequest, config: Config) -> Decision:
+    """Return what is to happen to a VM that is created or updated."""
+    vm = request.object
+    now = Placement.of(vm)
+    before = Placement.of(request.old_object) if request.old_object else Placement()
+    if mapping(vm, "metadata").get("deletionTimestamp"):
+        return Decision(Reason.BEING_DELETED)
+    if now.same_values(before):
+        return Decision(Reason.UNCHANGED if now.metadata or now.template else Reason.NOT_OPTED_IN)
+    settled = settle(now, _written_by_owner(vm))
+    try:
+        _check_new_values(now, before)
+        warnings = _check_effect(vm, settled, before, config)
+    except Refused as error:
+        return Decision.deny(error.reason, error.message)
+    if now.metadata and settled.template != now.metadata:
+        warnings.insert(0, _both_set(now))
+    return Decision(_reason(now, settled), patch=tuple(_patch(vm, now, settled)), warnings=tuple(warnings))
+
+
+def settle(now: Placement, written_by_owner: str | None) -> Placement:
+    """Return the placement as it shall be.
+
+    A value on metadata goes to a template that has none or still holds our copy, and leaves with it. Our copy is what
+    the mark says, unless the owner now writes the same value into the template himself (`written_by_owner`).
+    """
+    is_copy = now.template is not None and now.copied == _mark(now.template) and now.template != written_by_owner
+    if now.metadata is not None and (now.template is None or is_copy):
+        return Placement(now.metadata, now.metadata, _mark(now.metadata))
+    if now.metadata is None and is_copy:
+        return Placement()
+    return Placement(now.metadata, now.template, None)
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _written_by_owner(vm: RawObject) -> str | None:
+    """Return the template's value in the manifest that was last applied, None where nothing shows it."""
+    try:
+        applied = json.loads(annotations(vm).get(_LAST_APPLIED) or "{}")
+    except (TypeError, ValueError, RecursionError):
+        return None  # not kubectl's: the owner's own text under that key
+    return annotation_of(mapping(applied, "spec", "template")) if isinstance(applied, dict) else None
+
+
+def _check_new_values(now: Placement, before: Placement) -> None:
+    """Refuse a value that is new and wrong. A stored value that did not change is never refused."""
+    if now.metadata is not None and now.metadata != before.metadata:
+        read_asked(now.metadata, FIELD)
+    if now.template is not None and now.template != before.template:
+        read_asked(now.template, TEMPLATE_FIELD)
+
+
+def _check_effect(vm: RawObject, settled: Placement, before: Placement, config: Config) -> list[str]:
+    """Return the warnings about the value that takes effect. Raises Refused if it is new and does not fit the VM."""
+    warnings = []
+    if settled.template != before.template and mapping(vm, "status").get("created") is True:
+        warnings.append(f"{DEVICES_ANNOTATION}: the VM is running, the change takes effect at its next restart")
+    if settled.template is None:
+        return warnings
+    is_new = settled.template not in (before.metadata, before.template)
+    try:
+        asked = read_asked(settled.template, TEMPLATE_FIELD)
+        template = mapping(vm, "spec", "template")
+        check_devices(asked, mapping(template, "spec"), config.mode, path="spec.template.spec")
+    except Refused as error:
+        if is_new:
+            raise
+        return [*warnings, f"the VM will not start: {error.message}"]
+    return [*warnings, *advice(asked, template)]
+
+
+def _both_set(now: Placement) -> str:
+    both = f"metadata says {now.metadata!r:.60}, the template {now.template!r:.60}"
+    return f"{DEVICES_ANNOTATION}: {both}: the template wins"
+
+
+def _reason(now: Placement, settled: Placement) -> Reason:
+    if settled.template == now.template:
+        return Reason.ACCEPTED
+    return Reason.WITHDRAWN if settled.template is None else Reason.COPIED
+
+
+def _patch(vm: RawObject, now: Placement, settled: Placement) -> list[patch.Operation]:
+    template = ("spec", "template", "metadata", "annotations")
+    operations: list[patch.Operation] = []
+    if settled.template != now.template:
+        if settled.template is None:
+            operations.append(patch.remove(*template, DEVICES_ANNOTATION))
+        else:
+            operations += patch.put(vm, {DEVICES_ANNOTATION: settled.template}, *template)
+    if settled.copied != now.copied:
+        if settled.copied is None:
+            operations.append(patch.remove("metadata", "annotations", COPIED_ANNOTATION))
+        else:
+            operations += patch.put(vm, {COPIED_ANNOTATION: settled.copied}, "metadata", "annotations")
+    return operations
