@@ -50,36 +50,41 @@ def identity_of(device: AllocatedDevice, table: AttributeTable) -> Identity | No
     """
     names = names_for(device.driver, table)
     for name in names.mdev_uuid:
-        if uuid := _text(device, name):
-            return _parsed(MdevUUID, device, name, uuid)
+        if uuid := _identity(MdevUUID, device, name):
+            return uuid
     for name in names.pci_address:
-        if address := _text(device, name):
-            return _parsed(PciAddress, device, name, address)
+        if address := _identity(PciAddress, device, name):
+            return address
     return None
 
 
 def profile_of(device: AllocatedDevice, table: AttributeTable) -> str | None:
     """Return the vGPU profile that the device's attributes name, such as `NVIDIA A100-1-5C`."""
-    return next((text for name in names_for(device.driver, table).profile if (text := _text(device, name))), None)
+    profiles = (text for name in names_for(device.driver, table).profile for text in _texts(device, name).values())
+    return next(profiles, None)
 
 
-def _parsed(kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, name: str, text: str) -> Identity:
-    try:
-        return kind.parse(text)
-    except ValueError as error:
-        raise Refused(Reason.INVALID_ATTRIBUTE, f"device {device}: attribute {name}: {error}") from error
-
-
-def _text(device: AllocatedDevice, name: str) -> str | None:
-    """Return the string value of the attribute in either spelling. Values of other types are unusable: None."""
-    spellings = (name,) if "/" in name else (name, f"{device.driver}/{name}")
-    values = {spelling: text for spelling in spellings if (text := _string(device.attributes.get(spelling)))}
-    if len({text.lower() for text in values.values()}) > 1:
-        both = " and ".join(f"{spelling}={text[:80]!r}" for spelling, text in values.items())
+def _identity(kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, name: str) -> Identity | None:
+    """Return the identity in the attribute `name`. `3b:00.4` and `0000:3B:00.4` are one, so identities are compared."""
+    found: dict[str, Identity] = {}
+    for spelling, text in _texts(device, name).items():
+        try:
+            found[spelling] = kind.parse(text)
+        except ValueError as error:
+            raise Refused(Reason.INVALID_ATTRIBUTE, f"device {device}: attribute {spelling}: {error}") from error
+    if len(set(found.values())) > 1:
+        both = " and ".join(f"{spelling}={identity}" for spelling, identity in found.items())
         raise Refused(Reason.AMBIGUOUS_IDENTITY, f"device {device}: {both} contradict each other")
-    return next(iter(values.values()), None)
+    return next(iter(found.values()), None)
+
+
+def _texts(device: AllocatedDevice, name: str) -> dict[str, str]:
+    """Return the values of the attribute by spelling. Values of other types than text are unusable."""
+    bare = name.removeprefix(f"{device.driver}/")
+    spellings = (bare,) if "/" in bare else (bare, f"{device.driver}/{bare}")
+    return {spelling: text for spelling in spellings if (text := _string(device.attributes.get(spelling)))}
 
 
 def _string(attribute: object) -> str | None:
     value = attribute.get("string") if isinstance(attribute, dict) else None
-    return value if isinstance(value, str) and value else None
+    return value if isinstance(value, str) else None

@@ -23,7 +23,7 @@ class MdevUUID:
         """Return the UUID that `text` spells in any case. Raises ValueError."""
         value = text.lower()
         if not _UUID.fullmatch(value):
-            raise ValueError(f"not a UUID (8-4-4-4-12 hexadecimal digits): {text[:80]!r}")
+            raise ValueError(f"not a UUID (8-4-4-4-12 hexadecimal digits): {text[:80]!a}")
         return cls(value)
 
     def __str__(self) -> str:
@@ -49,10 +49,10 @@ class PciAddress:
         """Return the address that `text` spells: `0000:3b:00.4`, `3b:00.4`, `00000000:3B:00.4`. Raises ValueError."""
         match = _PCI.fullmatch(text.lower())
         if not match:
-            raise ValueError(f"not a PCI address (domain:bus:slot.function, as 0000:3b:00.4): {text[:80]!r}")
+            raise ValueError(f"not a PCI address (domain:bus:slot.function, as 0000:3b:00.4): {text[:80]!a}")
         domain, bus, slot, function = (int(part or "0", 16) for part in match.groups())
         if domain > _MAX_DOMAIN:
-            raise ValueError(f"PCI domain above {_MAX_DOMAIN:#x}: {text[:80]!r}")
+            raise ValueError(f"PCI domain above {_MAX_DOMAIN:#x}: {text[:80]!a}")
         return cls(domain, bus, slot, function)
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dra.attributes import DEFAULT_NAMES, AttributeNames
+from dra.attributes import AttributeNames, names_for
 from dra.claims import PodClaim
 from dra.contract import MAX_DEVICES
 from dra.errors import Refused
@@ -79,8 +79,9 @@ class Intent:
         environment: Mapping[str, tuple[str, ...]] | None = None,
     ) -> "Intent":
         """Return the intent for `requests`, in their order, each with the pod claim of `claims` that serves it."""
-        names = {device.name: claim.name for claim in claims for device in claim.devices}
-        devices = tuple(ClaimedRequest(request, names[request.name]) for request in requests)
+        # By request and not by name: `gpu` and `gpu` with a count of 2 are apart (gpu, gpu-0, gpu-1).
+        names = {request: claim.name for claim in claims for request in claim.devices}
+        devices = tuple(ClaimedRequest(request, names[request]) for request in requests)
         return cls(mode, devices, service, attributes or {}, environment or {})
 
     def to_json(self) -> str:
@@ -123,9 +124,12 @@ def read_intent(text: str, *, path: str) -> Intent:
 
 
 def read_attributes(fields: Fields) -> dict[str, AttributeNames]:
-    """Return the attribute names that are configured by driver: `{driver: {mdevUUID, pciAddress, profile}}`."""
+    """Return the attribute names that are configured by driver: `{driver: {mdevUUID, pciAddress, profile}}`.
+
+    A list that is absent or empty leaves what is known of the driver.
+    """
     _check_drivers(fields)
-    return {driver: _read_names(fields.mapping(driver)) for driver in fields.raw}
+    return {driver: _read_names(fields.mapping(driver), names_for(driver, {})) for driver in fields.raw}
 
 
 def read_environment(fields: Fields) -> dict[str, tuple[str, ...]]:
@@ -135,7 +139,7 @@ def read_environment(fields: Fields) -> dict[str, tuple[str, ...]]:
         for index, name in enumerate(fields.texts(driver)):
             if not _VARIABLE.fullmatch(name):
                 raise fields.refuse(
-                    f"{driver}[{index}]", f"must be the name of an environment variable, got {name!r:.80}"
+                    f"{driver}[{index}]", f"must be the name of an environment variable, got {name[:80]!a}"
                 )
     return {driver: fields.texts(driver) for driver in fields.raw}
 
@@ -148,20 +152,20 @@ def attributes_to_json(names: AttributeNames) -> dict[str, list[str]]:
 def _check_drivers(fields: Fields) -> None:
     for driver in fields.raw:
         if not is_dns_subdomain(driver):
-            raise fields.refuse(driver[:80], "must be the name of a DRA driver (DNS subdomain)")
+            raise fields.refuse(driver, "must be the name of a DRA driver (DNS subdomain)")
 
 
-def _read_names(fields: Fields) -> AttributeNames:
+def _read_names(fields: Fields, default: AttributeNames) -> AttributeNames:
     for key in NAME_LISTS:
         for index, name in enumerate(fields.texts(key)):
             if not is_attribute_name(name):
                 raise fields.refuse(
-                    f"{key}[{index}]", f"must be an attribute, `name` or `domain/name`, got {name!r:.80}"
+                    f"{key}[{index}]", f"must be an attribute, `name` or `domain/name`, got {name[:80]!a}"
                 )
     return AttributeNames(
-        mdev_uuid=fields.texts("mdevUUID") or DEFAULT_NAMES.mdev_uuid,
-        pci_address=fields.texts("pciAddress") or DEFAULT_NAMES.pci_address,
-        profile=fields.texts("profile") or DEFAULT_NAMES.profile,
+        mdev_uuid=fields.texts("mdevUUID") or default.mdev_uuid,
+        pci_address=fields.texts("pciAddress") or default.pci_address,
+        profile=fields.texts("profile") or default.profile,
     )
 
 

@@ -7,16 +7,19 @@ Source: KEP-5304; k8s.io/dynamic-resource-allocation/devicemetadata, decode.go.
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
 
 from dra.allocation import AllocatedDevice
 from dra.errors import Failed, Refused
 from dra.fields import Fields
+from dra.names import require_dns_label, require_dns_subdomain, require_pool, require_request
 from dra.reasons import Reason
 
 KNOWN_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 MAX_METADATA = 4 * 1024 * 1024
 """Bytes of a metadata file: 32 devices with 32 attributes each are far below."""
+MAX_OBJECTS = 16
+"""Objects of a stream that are looked at: a driver writes one per API version."""
 
 
 def decode_metadata(data: bytes, *, path: str) -> tuple[AllocatedDevice, ...]:
@@ -26,16 +29,16 @@ def decode_metadata(data: bytes, *, path: str) -> tuple[AllocatedDevice, ...]:
     of a known version and shape.
     """
     passed_over: list[str] = []
-    for value in _objects(data, path):
+    for value in islice(_objects(data, path), MAX_OBJECTS):
         fields = Fields.of(value, path, Reason.INVALID_METADATA)
-        version = fields.raw.get("apiVersion")
+        version = fields.optional_text("apiVersion") or ""
         if version not in KNOWN_VERSIONS:
-            passed_over.append(f"{version!r:.80} is not known")
+            passed_over.append(f"apiVersion {version[:80]!a} is not known")
         elif not isinstance(fields.raw.get("requests"), list):
             passed_over.append(f"{version} has no list `requests`")
         else:
             return tuple(_devices(fields))
-    found, known = "; ".join(passed_over[:8]), ", ".join(KNOWN_VERSIONS)
+    found, known = "; ".join(passed_over), ", ".join(KNOWN_VERSIONS)
     raise Refused(Reason.INVALID_METADATA, f"holds no metadata that is understood: {found}; known: {known}", path=path)
 
 
@@ -63,17 +66,16 @@ def _objects(data: bytes, path: str) -> Iterator[object]:
 def _devices(metadata: Fields) -> Iterator[AllocatedDevice]:
     for i, raw_request in enumerate(metadata.items("requests")):
         request = Fields.of(raw_request, f"{metadata.at('requests')}[{i}]", metadata.reason)
-        name = request.text("name")
+        name = require_request(request.text("name"), request.at("name"), request.reason)
         for j, raw_device in enumerate(request.items("devices")):
-            device = Fields.of(raw_device, f"{request.at('devices')}[{j}]", metadata.reason)
-            yield AllocatedDevice(
-                request=name,
-                driver=device.text("driver"),
-                pool=device.text("pool"),
-                device=device.text("name"),
-                attributes=_attributes(device),
-            )
+            yield _device(name, Fields.of(raw_device, f"{request.at('devices')}[{j}]", metadata.reason))
 
 
-def _attributes(device: Fields) -> dict[str, Any]:
-    return dict(device.mapping("attributes").raw)
+def _device(request: str, fields: Fields) -> AllocatedDevice:
+    return AllocatedDevice(
+        request=request,
+        driver=require_dns_subdomain(fields.text("driver"), fields.at("driver"), fields.reason),
+        pool=require_pool(fields.text("pool"), fields.at("pool"), fields.reason),
+        device=require_dns_label(fields.text("name"), fields.at("name"), fields.reason),
+        attributes=fields.mapping("attributes").raw,
+    )

@@ -15,6 +15,7 @@ _C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_LABEL = 63
 _MAX_SUBDOMAIN = 253
 _MAX_IDENTIFIER = 32
+_MAX_ATTRIBUTE_DOMAIN = 63
 
 
 def is_dns_label(text: str) -> bool:
@@ -33,11 +34,16 @@ def is_request_reference(text: str) -> bool:
     return is_dns_label(main) and (not slash or is_dns_label(sub))
 
 
+def is_pool_name(text: str) -> bool:
+    """True if `text` is the name of a resource pool: DNS subdomains between slashes, at most 253 characters."""
+    return len(text) <= _MAX_SUBDOMAIN and all(is_dns_subdomain(part) for part in text.split("/"))
+
+
 def is_attribute_name(text: str) -> bool:
     """True if `text` is the name of a device attribute, `name` or `domain/name`."""
     domain, slash, name = text.rpartition("/")
     identifier = len(name) <= _MAX_IDENTIFIER and _C_IDENTIFIER.fullmatch(name) is not None
-    return identifier and (not slash or is_dns_subdomain(domain))
+    return identifier and (not slash or (len(domain) <= _MAX_ATTRIBUTE_DOMAIN and is_dns_subdomain(domain)))
 
 
 def base_request(request: str) -> str:
@@ -51,19 +57,28 @@ def base_request(request: str) -> str:
 def require_dns_label(text: str, path: str, reason: Reason) -> str:
     """Return `text`, or refuse it at `path`."""
     if not is_dns_label(text):
-        raise Refused(reason, f"must be a DNS label (a-z, 0-9, -; at most 63 characters), got {text[:80]!r}", path=path)
+        raise Refused(reason, f"must be a DNS label (a-z, 0-9, -; at most 63 characters), got {text[:80]!a}", path=path)
     return text
 
 
 def require_dns_subdomain(text: str, path: str, reason: Reason) -> str:
     """Return `text`, or refuse it at `path`."""
     if not is_dns_subdomain(text):
-        raise Refused(reason, f"must be a Kubernetes object name (DNS subdomain), got {text[:80]!r}", path=path)
+        raise Refused(reason, f"must be a Kubernetes object name (DNS subdomain), got {text[:80]!a}", path=path)
+    return text
+
+
+def require_pool(text: str, path: str, reason: Reason) -> str:
+    """Return `text`, or refuse it at `path`."""
+    if not is_pool_name(text):
+        raise Refused(
+            reason, f"must be the name of a pool (DNS subdomains between slashes), got {text[:80]!a}", path=path
+        )
     return text
 
 
 def require_request(text: str, path: str, reason: Reason) -> str:
     """Return `text`, or refuse it at `path`."""
     if not is_request_reference(text):
-        raise Refused(reason, f"must be the name of a request (`main` or `main/sub`), got {text[:80]!r}", path=path)
+        raise Refused(reason, f"must be the name of a request (`main` or `main/sub`), got {text[:80]!a}", path=path)
     return text

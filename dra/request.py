@@ -64,8 +64,9 @@ def parse_requests(text: str, load: Callable[[str], object], *, path: str) -> tu
         raise Refused(_WRONG, "is empty: name a ResourceClaimTemplate, or remove the annotation", path=path)
     try:
         value = load(text)
-    except ValueError as error:
-        raise Refused(_WRONG, f"is neither the name of a template nor YAML: {error}", path=path) from error
+    except (ValueError, RecursionError) as error:
+        # (a parser may quote the text it cannot read, however long)
+        raise Refused(_WRONG, f"is neither the name of a template nor YAML: {error!s:.300}", path=path) from error
     return _requests(value, path)
 
 
