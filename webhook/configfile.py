@@ -1,0 +1,180 @@
+"""The configuration file: YAML text to a `Config`, and a file that may change while it is used.
+
+A wrong value refuses the whole file, since half a configuration is none that anybody wrote. An unknown key is reported
+and ignored, so that a release starts with the file of the next one after a rollback.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dra.errors import DravirtError, Failed, Refused
+from dra.fields import Fields
+from dra.intent import NAME_LISTS, Mode, read_attributes, read_environment
+from dra.names import require_dns_label, require_dns_subdomain
+from dra.reasons import Reason
+from webhook.config import Config, Resources, SidecarConfig
+from webhook.image import is_image
+from webhook.quantity import parse_quantity, same_quantity
+from webhook.yamltext import load
+
+_WRONG = Reason.INVALID_CONFIGURATION
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+_KEYS = ("mode", "sidecar", "kubevirtNamespace", "attributes", "environment", "allocationService")
+_LOOK_EVERY = 1.0  # seconds
+_DEFAULTS = Config()
+
+_log = logging.getLogger(__name__)
+
+
+def load_config(path: Path | str | None) -> Config:
+    """Return the configuration in the file at `path`, the defaults where there is no file; log the warnings.
+
+    Raises Refused where the file is wrong, Failed where it cannot be read.
+    """
+    if path is None:
+        return _DEFAULTS
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(Reason.UNREADABLE, f"{path}: {error}") from error
+    config, warnings = read_config(text, path=str(path))
+    for warning in warnings:
+        _log.warning("%s", warning)
+    return config
+
+
+def read_config(text: str, *, path: str) -> tuple[Config, list[str]]:
+    """Return the configuration that the YAML `text` of the file at `path` holds, and a warning per unknown key.
+
+    Raises Refused with the file and the path of the wrong field.
+    """
+    try:
+        value = load(text)
+    except ValueError as error:
+        raise Refused(_WRONG, f"is not YAML: {error}", path=path) from error
+    warnings: list[str] = []
+    try:
+        config = _config(Fields.of({} if value is None else value, "", _WRONG), warnings)
+    except Refused as error:
+        raise Refused(_WRONG, error.message, path=path) from error
+    return config, [f"{path}: {warning}" for warning in warnings]
+
+
+def _config(fields: Fields, warnings: list[str]) -> Config:
+    warnings += fields.unknown(_KEYS)
+    attributes = fields.mapping("attributes")
+    for driver in attributes.raw:
+        warnings += attributes.mapping(driver).unknown(NAME_LISTS)
+    if fields.raw.get("allocationService") is not None:
+        raise fields.refuse("allocationService", "not supported yet: remove it")
+    namespace = fields.optional_text("kubevirtNamespace")
+    if namespace is not None:
+        require_dns_label(namespace, fields.at("kubevirtNamespace"), _WRONG)
+    return Config(
+        mode=Mode(fields.optional_choice("mode", list(Mode)) or _DEFAULTS.mode),
+        sidecar=_sidecar(fields.mapping("sidecar"), warnings),
+        kubevirt_namespace=namespace or _DEFAULTS.kubevirt_namespace,
+        attributes=read_attributes(attributes),
+        environment=read_environment(fields.mapping("environment")),
+    )
+
+
+def _sidecar(fields: Fields, warnings: list[str]) -> SidecarConfig:
+    warnings += fields.unknown(("image", "resources", "imagePullSecrets", "logLevel"))
+    # An empty `image:` is refused as well: it comes from a template whose value was forgotten.
+    image = fields.text("image") if "image" in fields.raw else _DEFAULTS.sidecar.image
+    if not is_image(image):
+        raise fields.refuse("image", f"must be an image reference ([host/]path[:tag][@digest]), got {image[:80]!r}")
+    secrets = [
+        Fields.of(item, f"{fields.at('imagePullSecrets')}[{index}]", _WRONG)
+        for index, item in enumerate(fields.items("imagePullSecrets"))
+    ]
+    for secret in secrets:
+        warnings += secret.unknown(("name",))
+    return SidecarConfig(
+        image=image,
+        resources=_resources(fields.mapping("resources"), warnings),
+        image_pull_secrets=tuple(
+            require_dns_subdomain(secret.text("name"), secret.at("name"), _WRONG) for secret in secrets
+        ),
+        log_level=fields.optional_choice("logLevel", _LOG_LEVELS) or _DEFAULTS.sidecar.log_level,
+    )
+
+
+def _resources(fields: Fields, warnings: list[str]) -> Resources:
+    """Return the sidecar's resources, written as a container's are."""
+    warnings += fields.unknown(("requests", "limits"))
+    requests, limits = fields.mapping("requests"), fields.mapping("limits")
+    for side in (requests, limits):
+        warnings += side.unknown(("cpu", "memory"))
+    defaults = _DEFAULTS.sidecar.resources
+    memory, memory_limit = _quantity(requests, "memory"), _quantity(limits, "memory")
+    if memory and memory_limit and not same_quantity(memory, memory_limit):
+        raise requests.refuse("memory", f"must equal limits.memory ({memory_limit}), got {memory}")
+    cpu = _quantity(requests, "cpu") or defaults.cpu_request
+    cpu_limit = _quantity(limits, "cpu") or defaults.cpu_limit
+    if parse_quantity(cpu) > parse_quantity(cpu_limit):
+        raise requests.refuse("cpu", f"must be at most limits.cpu ({cpu_limit}), got {cpu}: set both")
+    return Resources(cpu_request=cpu, cpu_limit=cpu_limit, memory=memory_limit or memory or defaults.memory)
+
+
+def _quantity(fields: Fields, name: str) -> str | None:
+    """Return a quantity above zero, None where the field is absent or null."""
+    value = fields.raw.get(name)
+    if value is None:
+        return None
+    try:
+        positive = parse_quantity(value) > 0
+    except ValueError as error:
+        raise fields.refuse(name, str(error)) from error
+    if not positive:
+        raise fields.refuse(name, f"must be more than 0, got {value}")
+    return str(value)
+
+
+class ConfigFile:
+    """The configuration in a file, read again when it changes; the last good one counts until the next is good."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the file. Raises Refused or Failed: at the start there is no last good one."""
+        self._path = path
+        self._clock = clock
+        self._next_look = clock() + _LOOK_EVERY
+        self._signature = _signature(path)
+        self._config = load_config(self._path)
+        self.error: DravirtError | None = None
+        """Why the file as it is now is not used, None where it is."""
+
+    def current(self) -> Config:
+        """Return the configuration to use now, after a look at the file at most once a second."""
+        now = self._clock()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY
+            self._look()
+        return self._config
+
+    def _look(self) -> None:
+        # The signature is taken before the text is read: a change in between is seen at the next look.
+        signature = _signature(self._path)
+        if signature == self._signature:
+            return
+        self._signature = signature
+        try:
+            self._config = load_config(self._path)
+        except DravirtError as error:
+            self.error = error
+            _log.error("the configuration is not used, the last good one stays: %s", error)
+        else:
+            self.error = None
+            _log.info("the configuration was read again: %s", self._path)
+
+
+def _signature(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with the file, also where a folder's `..data` link is swapped; None where it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
