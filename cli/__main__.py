@@ -1,0 +1,5 @@
+"""`python -m cli` is `dravirt`."""
+
+from cli.main import run
+
+run()

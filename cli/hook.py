@@ -1,0 +1,38 @@
+"""Edit a libvirt domain as the hook sidecar does, without a node.
+
+Reads the domain from DOMAIN.xml or stdin and writes the edited one to stdout. DEVICES is a JSON list of devices as
+`dravirt resolve` prints it; of each only `name`, `mdevUUID` or `pciAddress`, `model`, `display` and `ramfb` are needed.
+
+examples:
+  dravirt hook --vmi vmi.json --devices devices.json domain.xml
+  virsh dumpxml --inactive my-vm | dravirt hook --vmi vmi.json --devices devices.json --append
+"""
+
+import argparse
+import sys
+
+from cli.files import read_bytes, read_json
+from dra.device import read_devices
+from dra.errors import Refused
+from dra.intent import Mode
+from dra.reasons import Reason
+from hooksidecar.domain import edit_domain
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("domain", metavar="DOMAIN.xml", nargs="?", default="-", help="the domain (default: stdin)")
+    parser.add_argument("--vmi", metavar="FILE", required=True, help="the VMI, in JSON")
+    parser.add_argument("--devices", metavar="FILE", required=True, help="the devices to attach, in JSON")
+    parser.add_argument("--append", action="store_true", help="append host devices instead of rewriting placeholders")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Edit the domain and return the exit code."""
+    vmi = read_json(args.vmi)
+    if not isinstance(vmi, dict):
+        raise Refused(Reason.INVALID_VMI, "must be a VirtualMachineInstance", path=args.vmi)
+    devices = read_devices(read_json(args.devices), path=args.devices)
+    mode = Mode.APPEND if args.append else Mode.PLACEHOLDER
+    sys.stdout.buffer.write(edit_domain(read_bytes(args.domain), devices, mode=mode, vmi=vmi) + b"\n")
+    return 0

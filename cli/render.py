@@ -1,0 +1,87 @@
+"""Show what dravirt's webhooks make of an object, without a cluster.
+
+FILE holds a VirtualMachine, a VirtualMachineInstance, a launcher Pod or an AdmissionReview, in YAML or JSON; `-` reads
+stdin. The object is taken as being created, a pod as created by KubeVirt's controller; an AdmissionReview says itself.
+The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1.
+
+examples:
+  dravirt render vm.yaml
+  kubectl get vm my-vm -o yaml | dravirt render -
+  dravirt render --patch launcher-pod.json
+  dravirt render --config config.yaml vmi.yaml
+"""
+
+import argparse
+import sys
+from typing import Any
+
+import jsonpatch
+
+from cli.manifests import read_manifest, to_json, to_yaml
+from dra.errors import Refused
+from dra.reasons import Reason
+from webhook.admission import HANDLERS, Handler
+from webhook.config import Config
+from webhook.configfile import load_config
+from webhook.decision import AdmissionRequest, Decision
+from webhook.raw import mapping
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("file", metavar="FILE", help="the object, or - for stdin")
+    parser.add_argument("--config", metavar="FILE", help="the configuration file of an installation")
+    parser.add_argument("--patch", action="store_true", help="print the JSON Patch instead of the object")
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="format of the object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Render the object and return the exit code."""
+    config = load_config(args.config)
+    request, handler = as_request(read_manifest(args.file), config, path=args.file)
+    decision = handler.decide(request, config)
+    for warning in decision.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if not decision.allowed:
+        print(f"denied: {decision.message}", file=sys.stderr)
+        return 1
+    print(f"{decision.reason}: {decision.reason.sentence}", file=sys.stderr)
+    sys.stdout.write(_output(args, request, decision))
+    return 0
+
+
+def as_request(item: dict[str, Any], config: Config, *, path: str) -> tuple[AdmissionRequest, Handler]:
+    """Return the admission request that `item` is or would be part of, and the webhook that mutates its kind."""
+    review = mapping(item, "request") if item.get("kind") == "AdmissionReview" else {}
+    subject = mapping(review, "object") if review else item
+    handler = _handler(subject, path)
+    metadata = mapping(subject, "metadata")
+    username = mapping(review, "userInfo").get("username") or config.kubevirt_controller
+    request = AdmissionRequest(
+        uid=str(review.get("uid") or "render"),
+        kind=handler.kind,
+        operation=str(review.get("operation") or "CREATE"),
+        namespace=str(review.get("namespace") or metadata.get("namespace") or "default"),
+        name=str(metadata.get("name") or ""),
+        username=str(username),
+        object=subject,
+        old_object=mapping(review, "oldObject") or None,
+    )
+    return request, handler
+
+
+def _handler(subject: Any, path: str) -> Handler:
+    group = str(subject.get("apiVersion")).rpartition("/")[0]
+    for route, handler in HANDLERS.items():
+        if route.startswith("/mutate/") and (handler.group, handler.kind) == (group, subject.get("kind")):
+            return handler
+    kinds = ", ".join(handler.kind for route, handler in HANDLERS.items() if route.startswith("/mutate/"))
+    message = f"must be one of {kinds} or an AdmissionReview of one, is {subject.get('apiVersion')} {subject.get('kind')}"
+    raise Refused(Reason.UNREADABLE, message, path=path)
+
+
+def _output(args: argparse.Namespace, request: AdmissionRequest, decision: Decision) -> str:
+    if args.patch:
+        return to_json(list(decision.patch))
+    mutated = jsonpatch.apply_patch(request.object, list(decision.patch))
+    return to_json(mutated) if args.output == "json" else to_yaml(mutated)
