@@ -8,9 +8,9 @@ ANNOTATION = "spec.template.metadata.annotations[dravirt.io/devices]"
 MAX_MESSAGE = 1200
 """Characters of an error, whatever was sent: it must fit a condition, a log line and a terminal."""
 
-bounded = settings(max_examples=150, deadline=None)
+bounded = settings(max_examples=80, deadline=None)
 
-labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
+labels = st.text("ab0-", max_size=6).map(lambda text: f"a{text}0") | st.sampled_from(["a", "0", "1e3", "no"])
 subdomains = st.lists(labels, min_size=1, max_size=3).map(".".join)
 request_names = st.one_of(labels, st.tuples(labels, labels).map("/".join))
 json_values = st.recursive(
