@@ -44,6 +44,10 @@ class Reason(StrEnum):
     CLAIMS_DROPPED = "claims_dropped", "the API server dropped the pod's resource claims"
     SIDECAR_MISSING = "sidecar_missing", "the pod is marked as injected but lacks the hook sidecar"
     NOT_INJECTED = "not_injected", "the opted-in launcher pod was not injected"
+    INVALID_REVIEW = "invalid_review", "the request is no AdmissionReview that its path answers"
+    INTERNAL_ERROR = "internal_error", "a defect of dravirt: its log says more"
+
+    DENIED = "denied", "a webhook denied the object"
 
     # What keeps the sidecar from attaching a device.
     INVALID_INTENT = "invalid_intent", "the sidecar's intent is broken"
@@ -55,6 +59,7 @@ class Reason(StrEnum):
     INVALID_ATTRIBUTE = "invalid_attribute", "an attribute of the device is malformed"
     AMBIGUOUS_IDENTITY = "ambiguous_identity", "two attributes of a device contradict each other"
     AMBIGUOUS_ENVIRONMENT = "ambiguous_environment", "the environment does not tell which device is whose"
+    INVALID_ENVIRONMENT = "invalid_environment", "a variable of the driver holds no mdev UUID or PCI address"
     ADMIN_ACCESS = "admin_access", "the claim has admin access: the device may be in use by another workload"
     DUPLICATE_DEVICE = "duplicate_device", "two entries resolve to the same device"
     MDEV_MISSING = "mdev_missing", "the mediated device is not on this node"
@@ -77,5 +82,7 @@ class Reason(StrEnum):
 
     # What a retry may mend.
     INVALID_CONFIGURATION = "invalid_configuration", "the configuration file is wrong"
+    INVALID_STATE = "invalid_state", "the sidecar's state file is broken or another's"
     UNREADABLE = "unreadable", "a file cannot be read"
     UNWRITABLE = "unwritable", "a file cannot be written"
+    NOT_SERVING = "not_serving", "a server does not answer as it should"

@@ -16,11 +16,11 @@ from dra.names import require_dns_label, require_dns_subdomain
 from dra.reasons import Reason
 from webhook.config import Config, Resources, SidecarConfig
 from webhook.image import is_image
+from webhook.log import LEVELS
 from webhook.quantity import parse_quantity, same_quantity
 from webhook.yamltext import load
 
 _WRONG = Reason.INVALID_CONFIGURATION
-_LOG_LEVELS = ("debug", "info", "warning", "error")
 _KEYS = ("mode", "sidecar", "kubevirtNamespace", "attributes", "environment", "allocationService")
 _LOOK_EVERY = 1.0  # seconds
 _DEFAULTS = Config()
@@ -99,7 +99,7 @@ def _sidecar(fields: Fields, warnings: list[str]) -> SidecarConfig:
         image_pull_secrets=tuple(
             require_dns_subdomain(secret.text("name"), secret.at("name"), _WRONG) for secret in secrets
         ),
-        log_level=fields.optional_choice("logLevel", _LOG_LEVELS) or _DEFAULTS.sidecar.log_level,
+        log_level=fields.optional_choice("logLevel", LEVELS) or _DEFAULTS.sidecar.log_level,
     )
 
 

@@ -1,0 +1,154 @@
+"""The HTTP side of one admission path, as a plain ASGI application.
+
+Every start of an opted-in VM comes by here several times, and what a web framework does per request costs more than
+parsing, deciding and answering together: so there is none in between.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from dra.errors import Refused
+from dra.reasons import Reason
+from webhook.admission import Handler
+from webhook.config import Config
+from webhook.decision import AdmissionRequest, Decision
+from webhook.raw import mapping
+from webhook.readiness import Readiness
+from webhook.review import read_review, write_review
+
+MAX_BODY = 7 * 1024 * 1024
+"""Bytes. A review holds its object twice at most, and the API server takes requests of up to 3 MiB."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Response(NamedTuple):
+    status: int
+    body: bytes
+    media_type: bytes = b"text/plain; charset=utf-8"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class AdmissionEndpoint:
+    """Answers the reviews that the API server posts to one path."""
+
+    def __init__(self, handler: Handler, config: Callable[[], Config], readiness: Readiness) -> None:
+        self._handler = handler
+        self._config = config
+        self._readiness = readiness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await self._respond(scope, receive)
+        if response is None:
+            return
+        headers = [
+            (b"content-type", response.media_type),
+            (b"content-length", b"%d" % len(response.body)),
+            *response.headers,
+        ]
+        if self._readiness.draining:
+            # The API server's next review then goes to another replica, before this one closes its connections.
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def _respond(self, scope: Scope, receive: Receive) -> _Response | None:
+        try:
+            body = await _read_body(scope, receive)
+            started = time.perf_counter()
+            request = read_review(body, group=self._handler.group, kind=self._handler.kind)
+            decision = self._handler.decide(request, self._config())
+            answer = write_review(request.uid, decision)
+            _log_decision(scope["path"], request, decision, time.perf_counter() - started)
+            return _Response(HTTPStatus.OK, answer, b"application/json")
+        except HTTPException as error:
+            headers = {name.encode(): value.encode() for name, value in (error.headers or {}).items()}
+            return _refused(scope, Reason.INVALID_REVIEW, error.status_code, error.detail, tuple(headers.items()))
+        except Refused as error:
+            return _refused(scope, error.reason, HTTPStatus.BAD_REQUEST, str(error))
+        except ClientDisconnect:
+            return None
+        except Exception:  # noqa: BLE001 (the outermost loop: a defect fails one review, not the server)
+            fields = {"path": scope["path"], "reason": Reason.INTERNAL_ERROR}
+            _log.exception("a review was not answered", extra={"fields": fields})
+            return _Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error, see the log of dravirt's webhook\n")
+
+
+def _refused(
+    scope: Scope, reason: Reason, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> _Response:
+    fields = {"path": scope["path"], "status": status, "reason": reason, "detail": message}
+    _log.warning("a request that is no review was refused", extra={"fields": fields})
+    return _Response(status, f"{message}\n".encode(), headers=headers)
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes:
+    """Return the body of a POST of JSON. Raises HTTPException with what is wrong, ClientDisconnect where it is cut."""
+    if scope["method"] != "POST":
+        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is answered here", {"allow": "POST"})
+    media_type, length = b"", b"0"
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            media_type = value
+        elif name == b"content-length":
+            length = value
+    if media_type.partition(b";")[0].strip().lower() != b"application/json":
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json")
+    if int(length) > MAX_BODY:
+        raise _too_large()
+    first = await receive()
+    body = _chunk(first) if not first.get("more_body") else await _read_rest(first, receive)
+    if not body:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is empty: an AdmissionReview is expected")
+    return body
+
+
+async def _read_rest(message: Message, receive: Receive) -> bytes:
+    """Return a body that comes in pieces, of which no more is held than is allowed."""
+    chunks = [_chunk(message)]
+    size = len(chunks[0])
+    while message.get("more_body"):
+        message = await receive()
+        chunks.append(_chunk(message))
+        size += len(chunks[-1])
+        if size > MAX_BODY:
+            raise _too_large()
+    return b"".join(chunks)
+
+
+def _chunk(message: Message) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    chunk: bytes = message.get("body", b"")
+    return chunk
+
+
+def _too_large() -> HTTPException:
+    # Closed, since the client would go on to send what nobody reads.
+    message = f"the body is larger than {MAX_BODY} bytes"
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, {"connection": "close"})
+
+
+def _log_decision(path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> None:
+    """Log who asked what and what came of it, never the object."""
+    verdict = "denied" if not decision.allowed else "patched" if decision.patch else "allowed"
+    fields = {
+        "path": path,
+        "uid": request.uid,
+        "kind": request.kind,
+        "namespace": request.namespace,
+        "name": request.name or mapping(request.object, "metadata").get("generateName"),
+        "operation": request.operation,
+        "decision": verdict,
+        "reason": decision.reason,
+        "ms": round(seconds * 1000, 2),
+    }
+    _log.info("admission", extra={"fields": fields})
