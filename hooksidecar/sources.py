@@ -1,0 +1,14 @@
+"""The sources of devices, in the order in which they are asked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dra.intent import Intent
+from hooksidecar.candidates import DeviceSource
+from hooksidecar.environment import Environment
+from hooksidecar.metadatafiles import MetadataFiles
+
+
+def device_sources(intent: Intent, *, metadata_dir: Path, environ: Mapping[str, str]) -> tuple[DeviceSource, ...]:
+    """Return the sources that may know the devices of `intent`."""
+    return MetadataFiles(metadata_dir), Environment(environ, intent.environment)
