@@ -23,7 +23,7 @@ _KINDS: dict[type, str] = {
     type(None): "null",
 }
 # What stands in a path as it is: field names, driver names, indices. Anything else is quoted.
-_PLAIN_NAME = re.compile(r"[-./\w\[\]]{1,253}", re.ASCII)
+_PLAIN_NAME = re.compile(r"\w[-./\w\[\]]{0,252}", re.ASCII)
 # Larger numbers are described: Python raises ValueError rather than spell out 4300 digits, and YAML's 0x... holds any.
 _SPELT_BITS = 64
 

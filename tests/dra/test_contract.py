@@ -9,6 +9,7 @@ from dra.allocation import AllocatedDevice
 from dra.errors import DravirtError, Failed, Refused
 from dra.names import is_dns_label
 from dra.reasons import Reason
+from dra.version import __version__
 
 KEYS = [
     contract.DEVICES_ANNOTATION,
@@ -117,3 +118,7 @@ def test_allocated_devices_are_ordered_by_request_driver_pool_device_and_share()
         AllocatedDevice("a", "a", "a", "a"),
     ]
     assert sorted(devices, key=lambda device: device.sort_key) == devices[::-1]
+
+
+def test_version_can_stand_in_an_annotation_and_an_image_tag():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(?:[a-z0-9.]+)?", __version__)

@@ -22,10 +22,9 @@ from dra.reasons import Reason
 CHECKS = [is_dns_label, is_dns_subdomain, is_request_reference, is_pool_name, is_attribute_name]
 
 
-@pytest.mark.parametrize("check", CHECKS[:4])
 @pytest.mark.parametrize("text", UNSAFE_NAMES.values(), ids=UNSAFE_NAMES.keys())
-def test_unsafe_text_is_no_name_of_any_kind(check, text):
-    assert not check(text)
+def test_unsafe_text_is_no_name_of_any_kind(text):
+    assert [check for check in CHECKS[:4] if check(text)] == []
 
 
 @pytest.mark.parametrize(
