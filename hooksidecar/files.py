@@ -22,10 +22,14 @@ def read_file(path: Path, *, within: Path, limit: int) -> bytes:
     is absent or cannot be read.
     """
     try:
-        with os.fdopen(os.open(_inside(path, within), _OPEN), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        fd = os.open(_inside(path, within), _OPEN)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise Refused(Reason.UNREADABLE, "is no regular file", path=str(path))
-            return file.read(limit + 1)
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(limit + 1)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -14,7 +14,7 @@ API = ROOT / "hooksidecar" / "api"
 PROTOS = sorted(API.glob("*.proto"))
 
 # What differs between two releases of grpcio-tools: the version numbers, and `(object)` behind class names.
-VERSIONS = re.compile(
+VERSIONS = re.compile(r"(?m)# Protobuf Python Version.*|GRPC_GENERATED_VERSION = .*|^    \d+,$|\(object\)(?=:)")
     r"# Protobuf Python Version.*|GRPC_GENERATED_VERSION = .*|^    \d+,$|\(object\)(?=:)", re.MULTILINE
 )
 
