@@ -5,6 +5,9 @@ from functools import lru_cache
 
 from dra.claims import PodClaim, pod_claims
 from dra.contract import DEVICES_ANNOTATION
+from dra.errors import Refused
+from dra.fields import kind_of
+from dra.reasons import Reason
 from dra.request import DeviceRequest, parse_requests
 from webhook.decision import RawObject
 from webhook.raw import annotations
@@ -29,13 +32,23 @@ class Asked:
         return tuple(name for request in self.requests for name in request.device_names)
 
 
-def annotation_of(item: RawObject) -> str | None:
-    """Return the annotation's text, None where the object has not opted in."""
+def annotation_of(item: RawObject) -> object:
+    """Return the annotation's value, None where the object has not opted in.
+
+    It is text, but in the template of a VM: the schema of KubeVirt's CRD lets everything through there.
+    """
     return annotations(item).get(DEVICES_ANNOTATION)
 
 
-@lru_cache(maxsize=512)  # a VM's text comes by as VM, VMI and pod, and again in each replica of a pool
-def read_asked(text: str, path: str) -> Asked:
-    """Return what `text`, standing in the field `path`, asks for. Raises Refused with the path of the wrong field."""
+def read_asked(value: object, path: str) -> Asked:
+    """Return what `value`, standing in the field `path`, asks for. Raises Refused with the path of the wrong field."""
+    if not isinstance(value, str):
+        message = f"must be text, got {kind_of(value)}: put quotes around it, or | before a list"
+        raise Refused(Reason.INVALID_ANNOTATION, message, path=path)
+    return _read_text(value, path)
+
+
+@lru_cache(maxsize=128)  # a VM's text comes by as VM, VMI and pod, and again in each replica of a pool
+def _read_text(text: str, path: str) -> Asked:
     requests = parse_requests(text, load, path=path)
     return Asked(requests, pod_claims(requests, path=path))

@@ -13,31 +13,19 @@ from dra.reasons import Reason
 from dra.request import DeviceRequest
 from webhook.annotation import Asked
 from webhook.decision import RawObject
-from webhook.raw import mapping, mappings
+from webhook.raw import mapping, mappings, name_of
 
 
 def check_devices(asked: Asked, spec: RawObject, mode: Mode, *, path: str) -> None:
     """Refuse what cannot stand beside the devices asked for in the VMI spec at `path`."""
-    names = set(asked.device_names)
-    for index, device in enumerate(mappings(spec, "domain", "devices", "hostDevices")):
-        if device.get("name") in names:
-            raise _conflict(device, f"{path}.domain.devices.hostDevices[{index}].name")
-    for index, gpu in enumerate(_gpus(spec)):
-        field = f"{path}.domain.devices.gpus[{index}]"
-        if is_placeholder(gpu):
-            _check_placeholder(gpu, names, mode, field)
-        elif gpu.get("name") in names:
-            raise _conflict(gpu, f"{field}.name")
-        elif gpu.get("claimName") and mode is Mode.PLACEHOLDER:
-            message = (
-                "KubeVirt refuses GPUs with claimName beside placeholders: ask for all devices of the VM in one way"
-            )
-            raise Refused(Reason.NATIVE_CLAIM, message, path=f"{field}.claimName")
+    names = frozenset(asked.device_names)
+    _check_host_devices(spec, names, f"{path}.domain.devices.hostDevices")
+    _check_gpus(spec, names, mode, f"{path}.domain.devices.gpus")
 
 
 def missing_placeholders(asked: Asked, spec: RawObject) -> list[dict[str, Any]]:
     """Return the entries that `spec.domain.devices.gpus` still needs, in the order of the devices."""
-    present = {gpu.get("name") for gpu in _gpus(spec) if is_placeholder(gpu)}
+    present = {name_of(gpu) for gpu in _gpus(spec) if is_placeholder(gpu)}
     missing = [(r, name) for r in asked.requests for name in r.device_names if name not in present]
     holder = None if any(_has_ramfb(gpu) for gpu in _gpus(spec)) else _ramfb_holder(missing)
     return [
@@ -47,7 +35,7 @@ def missing_placeholders(asked: Asked, spec: RawObject) -> list[dict[str, Any]]:
 
 
 def is_placeholder(gpu: RawObject) -> bool:
-    """True for a GPU entry that asks for the placeholder resource."""
+    """True for a device entry that asks for the placeholder resource."""
     return gpu.get("deviceName") == PLACEHOLDER_RESOURCE
 
 
@@ -55,17 +43,42 @@ def _gpus(spec: RawObject) -> list[RawObject]:
     return mappings(spec, "domain", "devices", "gpus")
 
 
-def _check_placeholder(gpu: RawObject, names: set[str], mode: Mode, field: str) -> None:
+def _check_host_devices(spec: RawObject, names: frozenset[str], path: str) -> None:
+    for index, device in enumerate(mappings(spec, "domain", "devices", "hostDevices")):
+        if is_placeholder(device):
+            message = f"{PLACEHOLDER_RESOURCE} stands for a GPU: move the entry to gpus, or remove it"
+            raise Refused(Reason.PLACEHOLDER_MISMATCH, message, path=f"{path}[{index}].deviceName")
+        if name_of(device) in names:
+            raise _conflict(device, f"{path}[{index}].name")
+
+
+def _check_gpus(spec: RawObject, names: frozenset[str], mode: Mode, path: str) -> None:
+    expected = set(names)  # one placeholder for each
+    for index, gpu in enumerate(_gpus(spec)):
+        field = f"{path}[{index}]"
+        if is_placeholder(gpu):
+            _check_placeholder(gpu, expected, mode, field)
+            expected.remove(name_of(gpu))
+        elif name_of(gpu) in names:
+            raise _conflict(gpu, f"{field}.name")
+        elif gpu.get("claimName") and mode is Mode.PLACEHOLDER:
+            message = (
+                "KubeVirt refuses GPUs with claimName beside placeholders: ask for all devices of the VM in one way"
+            )
+            raise Refused(Reason.NATIVE_CLAIM, message, path=f"{field}.claimName")
+
+
+def _check_placeholder(gpu: RawObject, expected: set[str], mode: Mode, field: str) -> None:
     if mode is Mode.APPEND:
         message = f"asks for {PLACEHOLDER_RESOURCE}, but this installation is in append mode: remove the entry"
         raise Refused(Reason.PLACEHOLDER_MISMATCH, message, path=f"{field}.deviceName")
-    if gpu.get("name") not in names:
-        message = f"no device {gpu.get('name')!r:.80} is asked for by the annotation: remove the entry or ask for it"
+    if name_of(gpu) not in expected:
+        message = f"the annotation asks for no (further) device {name_of(gpu)!r:.80}: remove the entry or ask for it"
         raise Refused(Reason.PLACEHOLDER_MISMATCH, message, path=f"{field}.name")
 
 
 def _conflict(device: RawObject, field: str) -> Refused:
-    message = f"{device.get('name')!r:.80} is also the name of a device asked for by the annotation: rename one"
+    message = f"{name_of(device)!r:.80} is also the name of a device asked for by the annotation: rename one"
     return Refused(Reason.NAME_CONFLICT, message, path=field)
 
 

@@ -1,74 +1,35 @@
 """The patch of a launcher pod: claims, hook sidecar, and what makes virt-launcher wait for it.
 
-Everything is found by name and added beside what is there; nothing is replaced that is not ours. The pod must have
-passed `check` before.
+Everything is found by name and added beside what is there; nothing is replaced that is not ours. `webhook.target` has
+looked before whether anything stands in the way.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dra.contract import (
     INJECTED_ANNOTATION,
     INJECTED_LABEL,
     PLACEHOLDER_ENV,
     PLACEHOLDER_RESOURCE,
-    SIDECAR_CONTAINER,
     SOCKET_DIR,
     SOCKET_VOLUME,
     STATE_VOLUME,
-    TOKEN_VOLUME,
     placeholder_uuid,
 )
-from dra.errors import Refused
 from dra.intent import Intent, Mode
-from dra.reasons import Reason
 from dra.version import __version__
 from webhook import sidecar
 from webhook.annotation import Asked
 from webhook.config import Config
-from webhook.launcher import HookFlag, Launcher
+from webhook.decision import RawObject
+from webhook.launcher import Launcher
 from webhook.patch import Operation, append, prepend, put, remove, replace
-from webhook.quantity import GI, plus
-from webhook.raw import mapping, mappings, named
+from webhook.quantity import GI, is_quantity, plus
+from webhook.raw import mapping, mappings, name_of, named
+from webhook.target import Target
 
 PROVISIONING = "provisioning"
 SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The parts of a launcher pod that an injection changes."""
-
-    launcher: Launcher
-    compute: int
-    hook_flag: HookFlag
-
-
-def check(launcher: Launcher, asked: Asked) -> Target:
-    """Return what an injection changes. Raises Refused where the pod lacks it or a name of ours is taken.
-
-    A tenant names the volumes and claims of his VM, and these names reach the pod: a volume of his under our state's
-    name would let him choose any device of the node.
-    """
-    spec = mapping(launcher.pod, "spec")
-    if launcher.compute_index is None:
-        raise Refused(Reason.NO_COMPUTE, "has no container named compute", path="spec.containers")
-    if launcher.hook_flag is None:
-        field = f"spec.containers[{launcher.compute_index}]"
-        raise Refused(Reason.NO_HOOK_FLAG, "has no --hook-sidecars with a number in command or args", path=field)
-    for kind in ("containers", "initContainers"):
-        _refuse_taken(mappings(spec, kind), {SIDECAR_CONTAINER}, f"spec.{kind}")
-    _refuse_taken(mappings(spec, "volumes"), {STATE_VOLUME, TOKEN_VOLUME}, "spec.volumes")
-    _refuse_taken(mappings(spec, "resourceClaims"), {claim.name for claim in asked.claims}, "spec.resourceClaims")
-    _refuse_taken(mappings(launcher.compute, "env"), {PLACEHOLDER_ENV}, "compute.env")
-    sockets = named(mappings(spec, "volumes"), SOCKET_VOLUME)
-    if sockets is not None and "emptyDir" not in mappings(spec, "volumes")[sockets]:
-        raise _taken(SOCKET_VOLUME, f"spec.volumes[{sockets}]")
-    for mount in mappings(launcher.compute, "volumeMounts"):
-        if (mount.get("mountPath") == SOCKET_DIR) != (mount.get("name") == SOCKET_VOLUME):
-            raise _taken(str(mount.get("name")), "compute.volumeMounts")
-    return Target(launcher, launcher.compute_index, launcher.hook_flag)
 
 
 def inject(target: Target, asked: Asked, config: Config) -> tuple[Operation, ...]:
@@ -106,9 +67,6 @@ def steer(launcher: Launcher, asked: Asked) -> tuple[Operation, ...]:
 
     Claims that no container refers to are allocated by the scheduler and not prepared by the kubelet.
     """
-    _refuse_taken(
-        mappings(launcher.pod, "spec", "resourceClaims"), {c.name for c in asked.claims}, "spec.resourceClaims"
-    )
     return (
         *_claims(launcher.pod, asked),
         *_without_placeholder(launcher),
@@ -122,7 +80,7 @@ def mark(launcher: Launcher, mode: str, asked: Asked) -> tuple[Operation, ...]:
     return tuple(put(launcher.pod, {INJECTED_ANNOTATION: marker}, "metadata", "annotations"))
 
 
-def _claims(pod: Mapping[str, object], asked: Asked) -> list[Operation]:
+def _claims(pod: RawObject, asked: Asked) -> list[Operation]:
     return append(pod, [claim.as_pod_claim() for claim in asked.claims], "spec", "resourceClaims")
 
 
@@ -160,7 +118,7 @@ def _more_memory(target: Target) -> list[Operation]:
     operations = []
     for side in ("requests", "limits"):
         memory = mapping(target.launcher.compute, "resources", side).get("memory")
-        if memory is not None:
+        if is_quantity(memory):  # (what is none is for the API server to refuse)
             field = ("spec", "containers", target.compute, "resources", side, "memory")
             operations.append(replace(plus(memory, GI), *field))
     return operations
@@ -172,15 +130,5 @@ def _missing_volumes(launcher: Launcher) -> list[dict[str, object]]:
 
 
 def _missing_secrets(launcher: Launcher, config: Config) -> list[dict[str, str]]:
-    present = {secret.get("name") for secret in mappings(launcher.pod, "spec", "imagePullSecrets")}
+    present = {name_of(secret) for secret in mappings(launcher.pod, "spec", "imagePullSecrets")}
     return [{"name": name} for name in config.sidecar.image_pull_secrets if name not in present]
-
-
-def _refuse_taken(items: list[Mapping[str, object]], names: set[str], field: str) -> None:
-    for index, item in enumerate(items):
-        if item.get("name") in names:
-            raise _taken(str(item.get("name")), f"{field}[{index}]")
-
-
-def _taken(name: str, field: str) -> Refused:
-    return Refused(Reason.NAME_CONFLICT, f"{name!r:.80} is a name that dravirt needs: rename it in the VM", path=field)

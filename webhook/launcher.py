@@ -1,6 +1,7 @@
 """What a pod under review is: the facts about a virt-launcher pod, gathered once, before anything is decided."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from webhook.decision import RawObject
 from webhook.quantity import parse_quantity
 from webhook.raw import annotations, labels, mapping, mappings, named, texts
 
+_PROVISIONING = "kubevirt.io/ephemeral-provisioning"
 _HOOK_FLAG = "--hook-sidecars"
+_COUNT = re.compile(r"[0-9]{1,4}")
 
 
 def is_launcher(pod: RawObject) -> bool:
@@ -71,16 +74,18 @@ class Launcher:
         containers = mappings(pod, "spec", "containers")
         index = named(containers, COMPUTE_CONTAINER)
         compute = containers[index] if index is not None else {}
+        hook_flag = _find_hook_flag(compute)
         return cls(
             pod=pod,
             compute_index=index,
             compute=compute,
-            hook_flag=_find_hook_flag(compute),
+            hook_flag=hook_flag,
             placeholders=_count_placeholders(compute),
             marker=_read_marker(pod),
             has_sidecar=named(mappings(pod, "spec", "initContainers"), SIDECAR_CONTAINER) is not None,
             is_migration_target="kubevirt.io/migrationJobUID" in labels(pod),
-            is_provisioning=annotations(pod).get("kubevirt.io/ephemeral-provisioning") == "true",
+            # A VM owner can write this annotation: those of a VMI reach its pods. Such a pod runs no virt-launcher.
+            is_provisioning=annotations(pod).get(_PROVISIONING) == "true" and hook_flag is None,
         )
 
     def has_claims(self, claims: list[dict[str, str]]) -> bool:
@@ -93,16 +98,14 @@ def _find_hook_flag(compute: RawObject) -> HookFlag | None:
     for field in ("command", "args"):
         items = texts(compute, field)
         for index, item in enumerate(items):
-            if (
-                item == _HOOK_FLAG
-                and index + 1 < len(items)
-                and items[index + 1].isascii()
-                and items[index + 1].isdigit()
-            ):
-                return HookFlag(field, index + 1, int(items[index + 1]))
             flag, equals, number = item.partition("=")
-            if flag == _HOOK_FLAG and equals and number.isascii() and number.isdigit():
+            if flag != _HOOK_FLAG:
+                continue
+            if equals and _COUNT.fullmatch(number):
                 return HookFlag(field, index, int(number), prefix=f"{_HOOK_FLAG}=")
+            following = items[index + 1] if index + 1 < len(items) else ""
+            if not equals and _COUNT.fullmatch(following):
+                return HookFlag(field, index + 1, int(following))
     return None
 
 

@@ -3,11 +3,13 @@
 from dra.errors import Refused
 from dra.intent import Mode
 from dra.reasons import Reason
+from webhook.advice import NEEDS_MEMLOCK
 from webhook.annotation import FIELD, Asked, annotation_of, read_asked
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
-from webhook.injection import PROVISIONING, SKIPPED, check, inject, mark, steer
+from webhook.injection import PROVISIONING, SKIPPED, inject, mark, steer
 from webhook.launcher import Launcher, is_launcher
+from webhook.target import check_claims, find_target
 
 
 def decide(request: AdmissionRequest, config: Config) -> Decision:
@@ -32,12 +34,14 @@ def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decisi
     if _is_done(launcher, asked):
         return Decision(Reason.ALREADY_INJECTED)
     if launcher.is_provisioning:
+        check_claims(launcher, asked)
         return Decision(Reason.PROVISIONING, patch=steer(launcher, asked))
     expected = len(asked.device_names) if config.mode is Mode.PLACEHOLDER else 0
     if launcher.placeholders != expected:
         return _mismatch(launcher, asked, expected)
-    operations = inject(check(launcher, asked), asked, config)
-    return Decision(Reason.INJECTED, patch=operations, warnings=_append_warnings(config))
+    operations = inject(find_target(launcher, asked), asked, config)
+    warnings = (NEEDS_MEMLOCK,) if config.mode is Mode.APPEND else ()
+    return Decision(Reason.INJECTED, patch=operations, warnings=warnings)
 
 
 def _is_done(launcher: Launcher, asked: Asked) -> bool:
@@ -61,18 +65,13 @@ def _mismatch(launcher: Launcher, asked: Asked, expected: int) -> Decision:
         operations = () if done else mark(launcher, SKIPPED, asked)
         warning = "the VMI started without its devices: the migration target gets none, they come with a restart"
         return Decision(Reason.SKIPPED, patch=operations, warnings=(warning,))
+    found = "no whole number of" if launcher.placeholders < 0 else launcher.placeholders
     message = (
-        f"the pod asks for {launcher.placeholders} placeholder devices, expected are {expected}"
+        f"the pod asks for {found} placeholder devices, expected are {expected}"
         f" ({', '.join(asked.device_names)}): the VMI was created without dravirt's webhook or in another mode,"
         " or its annotation changed since; restart the VM"
     )
     return Decision.deny(Reason.PLACEHOLDER_MISMATCH, message)
-
-
-def _append_warnings(config: Config) -> tuple[str, ...]:
-    if config.mode is Mode.PLACEHOLDER:
-        return ()
-    return ("append mode: KubeVirt does not know of the device: memlock must come from reservedOverhead or the node",)
 
 
 def _untrusted(request: AdmissionRequest, config: Config) -> Decision:

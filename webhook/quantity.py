@@ -4,7 +4,7 @@ Source: k8s.io/apimachinery/pkg/api/resource, quantity.go.
 """
 
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 GI: Final = 2**30
@@ -15,16 +15,22 @@ _SUFFIXES: Final = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate(["k", "M", "G", "T", "P", "E"], start=1)},
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], start=1)},
 }
-_QUANTITY: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?)(?:[eE]([+-]?[0-9]{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
+_NUMBER: Final = r"[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}"
+_QUANTITY: Final = re.compile(rf"\+?({_NUMBER})(?:[eE]([+-]?[0-9]{{1,2}})|([numkMGTPE]|[KMGTPE]i)?)")
 
 
 def parse_quantity(value: object) -> Decimal:
-    """Return the value of a quantity, which may be text or a number. Raises ValueError."""
+    """Return the value of a quantity, which may be text or a number. Raises ValueError; a negative one is none here."""
     match = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int | float) else None
     if not match:
         raise ValueError(f"not a Kubernetes quantity: {value!r:.80}")
     number, exponent, suffix = match.groups()
     return Decimal(number) * (Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""])
+
+
+def is_quantity(value: object) -> bool:
+    """True if `value` is a quantity."""
+    return same_quantity(value, value)
 
 
 def same_quantity(one: object, other: object) -> bool:
@@ -36,7 +42,10 @@ def same_quantity(one: object, other: object) -> bool:
 
 
 def plus(quantity: object, extra: int) -> str:
-    """Return `quantity` with `extra` whole units added, in mebibytes where that is exact. Raises ValueError."""
-    total = int(parse_quantity(quantity).to_integral_value()) + extra
+    """Return `quantity`, rounded up to whole units, with `extra` added, in mebibytes where that is exact.
+
+    Raises ValueError.
+    """
+    total = int(parse_quantity(quantity).to_integral_value(ROUND_CEILING)) + extra
     mebibytes, rest = divmod(total, 2**20)
     return str(total) if rest else f"{mebibytes}Mi"

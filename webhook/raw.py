@@ -32,14 +32,20 @@ def texts(item: Mapping[str, Any], key: str) -> list[str]:
     return [entry if isinstance(entry, str) else "" for entry in value] if isinstance(value, list) else []
 
 
-def annotations(item: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the object's annotations."""
+def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object's annotations: text, but in a VM's template, whose schema lets every type through."""
     return mapping(item, "metadata", "annotations")
 
 
-def labels(item: Mapping[str, Any]) -> Mapping[str, str]:
+def labels(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object's labels."""
     return mapping(item, "metadata", "labels")
+
+
+def name_of(item: Mapping[str, Any]) -> str:
+    """Return the item's name, "" where it has none that is text."""
+    name = item.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def named(items: list[Mapping[str, Any]], name: str) -> int | None:

@@ -26,9 +26,9 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 class Placement:
     """Where a VM carries the annotation, and the mark of what we copied."""
 
-    metadata: str | None = None
-    template: str | None = None
-    copied: str | None = None
+    metadata: object = None
+    template: object = None
+    copied: object = None
 
     @classmethod
     def of(cls, vm: RawObject) -> "Placement":
@@ -50,7 +50,7 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
         return Decision(Reason.BEING_DELETED)
     if now.same_values(before):
         return Decision(Reason.UNCHANGED if now.metadata or now.template else Reason.NOT_OPTED_IN)
-    settled = settle(now, _written_by_owner(vm))
+    settled = settle(now, before, _written_by_owner(vm))
     try:
         _check_new_values(now, before)
         warnings = _check_effect(vm, settled, before, config)
@@ -61,25 +61,26 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
     return Decision(_reason(now, settled), patch=tuple(_patch(vm, now, settled)), warnings=tuple(warnings))
 
 
-def settle(now: Placement, written_by_owner: str | None) -> Placement:
+def settle(now: Placement, before: Placement, written_by_owner: object) -> Placement:
     """Return the placement as it shall be.
 
     A value on metadata goes to a template that has none or still holds our copy, and leaves with it. Our copy is what
-    the mark says, unless the owner now writes the same value into the template himself (`written_by_owner`).
+    the mark says, unless the owner now writes the same value into the template himself (`written_by_owner`). A marked
+    template without a value on metadata before either was not copied here: it comes from a manifest that was exported.
     """
     is_copy = now.template is not None and now.copied == _mark(now.template) and now.template != written_by_owner
     if now.metadata is not None and (now.template is None or is_copy):
         return Placement(now.metadata, now.metadata, _mark(now.metadata))
-    if now.metadata is None and is_copy:
+    if now.metadata is None and before.metadata is not None and is_copy:
         return Placement()
     return Placement(now.metadata, now.template, None)
 
 
-def _mark(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _mark(value: object) -> str:
+    return hashlib.sha256(str(value).encode()).hexdigest()
 
 
-def _written_by_owner(vm: RawObject) -> str | None:
+def _written_by_owner(vm: RawObject) -> object:
     """Return the template's value in the manifest that was last applied, None where nothing shows it."""
     try:
         applied = json.loads(annotations(vm).get(_LAST_APPLIED) or "{}")
@@ -112,7 +113,7 @@ def _check_effect(vm: RawObject, settled: Placement, before: Placement, config: 
         if is_new:
             raise
         return [*warnings, f"the VM will not start: {error.message}"]
-    return [*warnings, *advice(asked, template)]
+    return [*warnings, *advice(asked, template, config.mode)]
 
 
 def _both_set(now: Placement) -> str:
@@ -121,9 +122,9 @@ def _both_set(now: Placement) -> str:
 
 
 def _reason(now: Placement, settled: Placement) -> Reason:
-    if settled.template == now.template:
-        return Reason.ACCEPTED
-    return Reason.WITHDRAWN if settled.template is None else Reason.COPIED
+    if settled.template != now.template:
+        return Reason.WITHDRAWN if settled.template is None else Reason.COPIED
+    return Reason.NOT_OPTED_IN if settled.template is None else Reason.ACCEPTED
 
 
 def _patch(vm: RawObject, now: Placement, settled: Placement) -> list[patch.Operation]:

@@ -29,7 +29,7 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
         check_devices(asked, spec, config.mode, path="spec")
     except Refused as error:
         return Decision.deny(error.reason, error.message)
-    warnings = tuple(advice(asked, vmi))
+    warnings = tuple(advice(asked, vmi, config.mode))
     entries = missing_placeholders(asked, spec) if config.mode is Mode.PLACEHOLDER else []
     if not entries:
         return Decision(Reason.ACCEPTED, warnings=warnings)
