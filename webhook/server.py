@@ -59,7 +59,6 @@ def serve(
     has begun to remove; then it accepts nothing and finishes what is under way. Raises Failed where it cannot listen.
     """
     listener = _listen(address)
-    _log.info("listening on %s", _url(listener, tls=tls is not None))
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -92,6 +91,7 @@ async def _run(server: _Server, listener: socket.socket, readiness: Readiness, d
     # A person at a terminal need not wait for a cluster's endpoints.
     for number, seconds in ((signal.SIGTERM, drain_seconds), (signal.SIGINT, 0.0)):
         loop.add_signal_handler(number, _drain, readiness, seconds, stop)
+    _log.info("listening on %s", _url(listener, tls=server.config.is_ssl))
     serving, stopping = asyncio.create_task(server.serve([listener])), asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
