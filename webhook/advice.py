@@ -12,7 +12,7 @@ NEEDS_MEMLOCK = "append mode: KubeVirt knows of no device, so memlock must come 
 def advice(asked: Asked, vmi: RawObject, mode: Mode) -> list[str]:
     """Return the warnings about a VMI, or a VM's template, that asks for devices: one short line each."""
     lines = [
-        f"claim {claim.claim!r:.60} is used directly: clones, pools and restores would share it"
+        f"claim {claim.claim!r:.50} is used directly: clones, pools and restores would share it"
         for claim in asked.claims
         if claim.claim is not None
     ]

@@ -82,7 +82,7 @@ def _resources(resources: Resources, *, guaranteed: bool, limit_cpu: bool) -> di
 def is_guaranteed(pod: RawObject) -> bool:
     """True if the pod's QoS class is Guaranteed: in each container, CPU and memory have requests equal to limits.
 
-    Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos. A missing request counts as its limit.
+    Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos. A missing request counts as its limit, a limit of 0 as none.
     """
     containers = mappings(pod, "spec", "containers") + mappings(pod, "spec", "initContainers")
     return bool(containers) and all(_is_pinned(each, resource) for each in containers for resource in ("cpu", "memory"))
@@ -91,4 +91,4 @@ def is_guaranteed(pod: RawObject) -> bool:
 def _is_pinned(each: RawObject, resource: str) -> bool:
     limit = mapping(each, "resources", "limits").get(resource)
     request = mapping(each, "resources", "requests").get(resource, limit)
-    return limit is not None and same_quantity(request, limit)
+    return same_quantity(request, limit) and not same_quantity(limit, 0)
