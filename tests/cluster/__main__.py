@@ -1,0 +1,69 @@
+"""Run a cluster, for tests or for a person.
+
+examples:
+  python -m cluster build                      build every program and image into the cache
+  python -m cluster test cluster -- -k quota   the suites without a node, in a sandbox of their own
+  python -m cluster test node                  the suites with a node
+  python -m cluster up                         a cluster to try things in, until `down`
+  python -m cluster shell                      a shell in it, with kubectl
+  python -m cluster status | down
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import sandbox, stack
+from cluster.host import Missing
+from cluster.images import TREE
+from cluster.progress import say
+
+TESTS = Path(__file__).parent
+LAYERS = ("cluster", "node")
+
+
+def main() -> int:
+    """Return the command's exit code: of a test run, pytest's."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("build", help="build all into the cache").set_defaults(run=lambda _: stack.prepare("node"))
+    test = commands.add_parser("test", help="run suites in a sandbox")
+    test.add_argument("layers", choices=LAYERS)
+    test.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    test.set_defaults(run=_test)
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        say("a cluster needs root: it makes namespaces, mounts and control groups")
+        return 2
+    try:
+        return args.run(args) or 0
+    except Missing as error:
+        say(f"cluster: {error}")
+        return 2
+
+
+def _test(args: argparse.Namespace) -> int:
+    """Run pytest in a sandbox, and keep the logs of a run that fails."""
+    stack.prepare(args.layers)
+    logs = Path(tempfile.mkdtemp(prefix="dravirt-cluster-"))
+    command = [sys.executable, "-m", "pytest", str(TESTS), "-m", args.layers, "-p", "no:cacheprovider"]
+    command += ["--timeout=300", *args.pytest]
+    process = sandbox.start(command, logs, cwd=TREE)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        code = process.wait()
+    if code == 0:
+        shutil.rmtree(logs)
+    else:
+        say(f"the cluster's logs are in {logs}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

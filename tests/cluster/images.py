@@ -1,0 +1,106 @@
+"""The images on the node: a pause image, the launcher stand-in, and dravirt's own."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.archives import Image, write_archive
+from cluster.cache import cache_root, key_of, one_at_a_time
+from cluster.host import Missing
+from cluster.kubevirt import LAUNCHER_IMAGE
+from cluster.progress import step
+
+PAUSE_IMAGE = "registry.example/pause:1"
+DRAVIRT_IMAGE = "registry.example/dravirt:tree"
+TREE = Path(__file__).parents[2]
+_PACKAGES = ("dra", "webhook", "hooksidecar", "certs", "cli")
+_SUITE = "bookworm"
+_FOREVER = "#!/bin/sh\nexec sleep infinity\n"
+
+
+def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
+    """Return archives of the pause image and of the launcher stand-in, written to `folder`."""
+    pause = Image(PAUSE_IMAGE, {}, {})
+    launcher = Image(
+        LAUNCHER_IMAGE,
+        # virt-controller starts virt-launcher through its monitor, and other containers by these paths.
+        {"/usr/bin/virt-launcher-monitor": programs["launcher"]},
+        {"/usr/bin/virt-tail": _FOREVER, "/usr/bin/container-disk": "#!/bin/sh\nexit 0\n"},
+    )
+    archives = {folder / "pause.tar": pause, folder / "launcher.tar": launcher}
+    for path, image in archives.items():
+        write_archive(image, path)
+    return list(archives)
+
+
+def dravirt_image() -> Path:
+    """Return the archive of dravirt's image, built from the Containerfile and the working tree. Raises Missing."""
+    base = _base()
+    sources = [path for package in _PACKAGES for path in (TREE / package).rglob("*.py")]
+    sources += [TREE / name for name in ("Containerfile", "pyproject.toml", "README.md", "LICENSE")]
+    folder = cache_root() / "images"
+    path = folder / f"dravirt-{key_of(sources, base.name)}.tar"
+    with one_at_a_time(folder):
+        if not path.exists():
+            _build_dravirt(base, path)
+            for old in sorted(folder.glob("dravirt-*.tar"), key=lambda each: each.stat().st_mtime)[:-3]:
+                old.unlink()
+    return path
+
+
+def _base() -> Path:
+    """Return the folder of a Debian with Python, made by debootstrap once."""
+    folder = cache_root() / "images"
+    path = folder / f"debian-{_SUITE}"
+    with one_at_a_time(folder):
+        if not path.exists():
+            unfinished = path.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            packages = "--include=ca-certificates,python3,python3-venv"
+            _run("a Debian base", "debootstrap", "--variant=minbase", packages, _SUITE, str(unfinished), *_mirror())
+            shutil.rmtree(unfinished / "var/cache/apt", ignore_errors=True)
+            unfinished.rename(path)
+    return path
+
+
+def _mirror() -> list[str]:
+    mirror = os.environ.get("DRAVIRT_DEBIAN_MIRROR")
+    return [mirror] if mirror else []
+
+
+def _build_dravirt(base: Path, path: Path) -> None:
+    storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=vfs"]
+    buildah = ["buildah", *storage]
+    image = f"localhost/debian-python:{_SUITE}"
+    if subprocess.run([*buildah, "inspect", image], check=False, capture_output=True).returncode != 0:
+        container = _run("a container for the base", *buildah, "from", "scratch").strip()
+        _run("the base image", *buildah, "copy", "--quiet", container, str(base), "/")
+        _run("the base image's commit", *buildah, "commit", "--quiet", "--rm", container, image)
+    _run(
+        "dravirt's image", *buildah, "bud", "--isolation=chroot", "--layers", f"--build-arg=BASE={image}",
+        *_pip_settings(), f"--tag={DRAVIRT_IMAGE}", str(TREE),
+    )  # fmt: skip
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    _run("its archive", *buildah, "push", DRAVIRT_IMAGE, f"docker-archive:{unfinished}:{DRAVIRT_IMAGE}")
+    unfinished.rename(path)
+
+
+def _pip_settings() -> list[str]:
+    """Return what pip needs inside the build where the machine reaches PyPI through a proxy or its own authority."""
+    settings = [f"--env={name}={os.environ[name]}" for name in ("PIP_INDEX_URL", "HTTPS_PROXY") if name in os.environ]
+    bundle = next((os.environ[name] for name in ("PIP_CERT", "SSL_CERT_FILE") if name in os.environ), None)
+    if bundle:
+        inside = "/run/build-ca.crt"
+        settings += [f"--volume={bundle}:{inside}:ro", f"--env=PIP_CERT={inside}"]
+    return settings
+
+
+def _run(what: str, *command: str) -> str:
+    with step(f"making {what}"):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Missing(f"`{' '.join(command)}` failed:\n{(done.stderr or done.stdout)[-4000:]}")
+    return done.stdout

@@ -1,0 +1,131 @@
+"""KubeVirt's own control plane: its CRDs, webhooks and API services, virt-api and virt-controller.
+
+There is no virt-operator and no virt-handler: objects that the operator would make are made here.
+"""
+
+import base64
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.api import Api, Object
+from cluster.controlplane import KUBEVIRT_API, KUBEVIRT_CONTROLLER, ControlPlane
+from cluster.network import HOST, VIRT_API, VIRT_CONTROLLER
+from cluster.process import Processes, until
+
+NAMESPACE = "kubevirt"
+LAUNCHER_IMAGE = "registry.example/virt-launcher:stand-in"
+RESOURCES = ("devices.kubevirt.io/kvm", "devices.kubevirt.io/tun", "devices.kubevirt.io/vhost-net")
+"""What virt-handler's device plugins would offer on a node."""
+_SERVICE = "virt-api"
+
+
+def start(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+    """Install KubeVirt into a control plane and start it. Raises NotReady."""
+    api = plane.api()
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    printed = subprocess.run([programs["objects"]], check=True, capture_output=True).stdout
+    objects = json.loads(printed)["items"]
+    _install_kinds(api, [each for each in objects if each["kind"] == "CustomResourceDefinition"])
+    _install_configuration(api, plane)
+    _start_virt_api(processes, programs, plane)
+    publish_service(api, NAMESPACE, _SERVICE, VIRT_API)
+    for each in objects:
+        if each["kind"] != "CustomResourceDefinition":
+            api.create(with_ca(each, plane.authority.pem))
+    _start_virt_controller(processes, programs, plane)
+    until(lambda: _available(api), seconds=60, what="KubeVirt's subresources")
+
+
+def publish_service(api: Api, namespace: str, name: str, port: int) -> None:
+    """Make a Service whose one endpoint is a server on this machine."""
+    metadata = {"name": name, "namespace": namespace}
+    ports = [{"port": 443, "targetPort": port, "protocol": "TCP"}]
+    api.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports}})
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {**metadata, "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [HOST], "conditions": {"ready": True}}],
+        "ports": [{"name": "", "port": port, "protocol": "TCP"}],
+    }
+    api.apply(endpoints)
+
+
+def with_ca(item: Object, pem: str) -> Object:
+    """Return a webhook configuration or API service that trusts the authority `pem`."""
+    bundle = base64.b64encode(pem.encode()).decode()
+    if item["kind"] == "APIService":
+        return {**item, "spec": {**item["spec"], "caBundle": bundle}}
+    if "webhooks" not in item:
+        return item
+    hooks = [{**each, "clientConfig": {**each["clientConfig"], "caBundle": bundle}} for each in item["webhooks"]]
+    return {**item, "webhooks": hooks}
+
+
+def prepare_node(api: Api, name: str) -> None:
+    """Make a node one that KubeVirt schedules VMs to, as virt-handler would."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "kubevirt.io/schedulable": "true",
+        "machine-type.node.kubevirt.io/q35": "true",
+    }
+    # virt-controller takes a node out of service when its heartbeat is old: this one never is.
+    annotations = {"kubevirt.io/heartbeat": "2100-01-01T00:00:00Z"}
+    api.merge(node, {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"taints": None}})
+    offered = dict.fromkeys(RESOURCES, "1000")
+    api.merge(node, {"status": {"capacity": offered, "allocatable": offered}}, subresource="status")
+
+
+def _install_kinds(api: Api, definitions: list[Object]) -> None:
+    for each in definitions:
+        api.create(each)
+
+    def established() -> bool:
+        found = api.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        states = [condition for each in found for condition in each.get("status", {}).get("conditions", ())]
+        return sum(each["type"] == "Established" and each["status"] == "True" for each in states) >= len(definitions)
+
+    until(established, seconds=60, what="KubeVirt's kinds established")
+
+
+def _install_configuration(api: Api, plane: ControlPlane) -> None:
+    metadata = {"name": "kubevirt", "namespace": NAMESPACE}
+    created = until(lambda: _create_kubevirt(api, metadata), seconds=30, what="the kind KubeVirt served")
+    status = {"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": "v1.8.4"}
+    api.merge(created, {"status": status}, subresource="status")
+    ca = {"name": "kubevirt-ca", "namespace": NAMESPACE}
+    api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca-bundle": plane.authority.pem}})
+
+
+def _create_kubevirt(api: Api, metadata: Mapping[str, str]) -> Object:
+    return api.apply({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": dict(metadata), "spec": {}})
+
+
+def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+    names = (_SERVICE, f"{_SERVICE}.{NAMESPACE}", f"{_SERVICE}.{NAMESPACE}.svc", HOST)
+    pair = plane.authority.issue("virt-api", *names)
+    flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_API)}", f"--listen={HOST}", f"--port={VIRT_API}"]
+    flags += [f"--tls-cert-file={pair.certificate}", f"--tls-key-file={pair.key}"]
+    flags += [f"--handler-cert-file={pair.certificate}", f"--handler-key-file={pair.key}"]
+    processes.start("virt-api", [programs["virt-api"], *flags]).wait_until_listening(HOST, VIRT_API, seconds=60)
+
+
+def _start_virt_controller(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+    pair = plane.authority.issue("virt-controller", HOST)
+    flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_CONTROLLER)}", f"--listen={HOST}", f"--port={VIRT_CONTROLLER}"]
+    flags += [f"--prom-cert-file={pair.certificate}", f"--prom-key-file={pair.key}"]
+    flags += [f"--launcher-image={LAUNCHER_IMAGE}"]
+    process = processes.start("virt-controller", [programs["virt-controller"], *flags])
+    process.wait_until_listening(HOST, VIRT_CONTROLLER, seconds=60)
+
+
+def _available(api: Api) -> bool:
+    service = api.get("apiregistration.k8s.io/v1", "APIService", "v1.subresources.kubevirt.io")
+    conditions = (service or {}).get("status", {}).get("conditions", ())
+    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
