@@ -2,10 +2,10 @@
 
 import difflib
 import sys
-import textwrap
 from collections.abc import Iterable
 from typing import TextIO
 
+_ROW = 140
 _GREEN, _RED, _BOLD, _DIM, _PLAIN = "\033[32m", "\033[31m", "\033[1m", "\033[2m", "\033[0m"
 
 
@@ -47,5 +47,5 @@ def _colour_of(line: str) -> str:
 
 
 def _shorten(line: str) -> str:
-    """Keep a line to one row of a wide terminal: an intent is a long one."""
-    return textwrap.shorten(line, 150, placeholder=" …") if len(line) > 150 and " " in line.strip() else line[:200]
+    """Keep a line to one row of a terminal: an intent is a long one."""
+    return line if len(line) <= _ROW else f"{line[:_ROW]} …"

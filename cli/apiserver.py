@@ -1,4 +1,4 @@
-"""The API server's side of admission: it posts an AdmissionReview over HTTPS, checks the answer and applies the patch."""
+"""The API server's side of admission: it posts an AdmissionReview, checks the answer and applies the patch."""
 
 import base64
 import copy
@@ -51,7 +51,7 @@ def admit(client: httpx.Client, path: str, item: dict[str, Any], *, namespace: s
     if verdict.get("uid") != review["request"]["uid"]:
         raise Failed(Reason.NOT_SERVING, f"POST {path}: the answer is to another request")
     if verdict.get("allowed") is not True:
-        raise Refused(Reason.DENIED, f'admission webhook denied the request: {verdict["status"]["message"]}')
+        raise Refused(Reason.DENIED, f"admission webhook denied the request: {verdict['status']['message']}")
     patch = json.loads(base64.b64decode(verdict["patch"])) if verdict.get("patchType") == "JSONPatch" else []
     return Admitted(
         item=jsonpatch.apply_patch(copy.deepcopy(item), patch),

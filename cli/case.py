@@ -1,14 +1,14 @@
 """A case: a folder with everything that one VM's way from annotation to host device needs.
 
-    virtualmachine.yaml          the VM with its annotation
-    resourceclaimtemplates.yaml  what the annotation names (or resourceclaims.yaml alone for a direct claim)
-    resourceclaims.yaml          the claims as the scheduler allocated them
-    resourceslices.yaml          what the DRA driver published
-    launcher-pod.yaml            the pod as KubeVirt renders it for the VMI with its placeholders
-    domain.xml                   the domain as virt-launcher hands it to its hooks
-    node/                        the node: sys/, dev/ and the driver's metadata files under var/run/
-    config.yaml                  the installation's configuration (optional)
-    environment.yaml             what the driver's CDI spec sets in the pod's containers (optional)
+virtualmachine.yaml          the VM with its annotation
+resourceclaimtemplates.yaml  what the annotation names (or resourceclaims.yaml alone for a direct claim)
+resourceclaims.yaml          the claims as the scheduler allocated them
+resourceslices.yaml          what the DRA driver published
+launcher-pod.yaml            the pod as KubeVirt renders it for the VMI with its placeholders
+domain.xml                   the domain as virt-launcher hands it to its hooks
+node/                        the node: sys/, dev/ and the driver's metadata files under var/run/
+config.yaml                  the installation's configuration (optional)
+environment.yaml             what the driver's CDI spec sets in the pod's containers (optional)
 """
 
 from dataclasses import dataclass
@@ -34,11 +34,20 @@ class Case:
     config: Path | None
     environment: dict[str, str]
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the VM."""
+        return str(self.vm["metadata"].get("namespace", "default"))
+
 
 def read_case(folder: Path) -> Case:
     """Return the case in `folder`. Raises Refused where a file is missing or wrong."""
     if not folder.is_dir():
-        raise Refused(Reason.UNREADABLE, "is no folder: name the folder of a case, such as examples/mig-backed-mdev", path=str(folder))
+        raise Refused(
+            Reason.UNREADABLE,
+            "is no folder: name the folder of a case, such as examples/mig-backed-mdev",
+            path=str(folder),
+        )
     node = folder / "node"
     if not (node / "sys").is_dir():
         raise Refused(Reason.UNREADABLE, "has no sys/: a case needs the files of its node", path=str(node))
@@ -51,5 +60,7 @@ def read_case(folder: Path) -> Case:
         domain=read_bytes(str(folder / "domain.xml")),
         node=node.absolute(),
         config=config if config.exists() else None,
-        environment={str(k): str(v) for k, v in read_manifest(str(environment)).items()} if environment.exists() else {},
+        environment={str(k): str(v) for k, v in read_manifest(str(environment)).items()}
+        if environment.exists()
+        else {},
     )

@@ -32,7 +32,7 @@ class Hook:
 
 
 def connect(socket: Path) -> Hook:
-    """Return the hook behind `socket`. Raises Failed where it does not answer Info in time: virt-launcher would panic."""
+    """Return the hook behind `socket`. Raises Failed where Info is late: virt-launcher would panic."""
     channel = grpc.insecure_channel(f"unix://{socket}", options=[("grpc.default_authority", "localhost")])
     started = time.monotonic()
     try:

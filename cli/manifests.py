@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _represent_text)
 def read_manifests(name: str) -> list[dict[str, Any]]:
     """Return the Kubernetes objects in the file `name`. Raises Refused where it holds something else."""
     try:
-        documents = [value for value in yaml.load_all(read_bytes(name), _Loader) if value is not None]  # noqa: S506 (safe)
+        documents = [value for value in yaml.load_all(read_bytes(name), _Loader) if value is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         cause = " ".join(str(error).split())
         raise Refused(Reason.UNREADABLE, f"is neither YAML nor JSON: {cause:.200}", path=name) from error

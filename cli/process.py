@@ -46,7 +46,9 @@ def running(
     try:
         while not ready(server):
             if process.poll() is not None:
-                raise Failed(Reason.NOT_SERVING, f"the {name} ended with code {process.returncode}:\n{server.written()}")
+                raise Failed(
+                    Reason.NOT_SERVING, f"the {name} ended with code {process.returncode}:\n{server.written()}"
+                )
             if time.monotonic() - started > _START_SECONDS:
                 raise Failed(Reason.NOT_SERVING, f"the {name} was not ready in time:\n{server.written()}")
             time.sleep(0.01)

@@ -76,7 +76,9 @@ def _handler(subject: Any, path: str) -> Handler:
         if route.startswith("/mutate/") and (handler.group, handler.kind) == (group, subject.get("kind")):
             return handler
     kinds = ", ".join(handler.kind for route, handler in HANDLERS.items() if route.startswith("/mutate/"))
-    message = f"must be one of {kinds} or an AdmissionReview of one, is {subject.get('apiVersion')} {subject.get('kind')}"
+    message = (
+        f"must be one of {kinds} or an AdmissionReview of one, is {subject.get('apiVersion')} {subject.get('kind')}"
+    )
     raise Refused(Reason.UNREADABLE, message, path=path)
 
 

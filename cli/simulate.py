@@ -38,5 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         print(f"\nEvery object, patch, review, domain and log is in {args.out}.", file=sys.stderr)
     else:
-        print(f"\nTo keep every object, patch, review, domain and log: dravirt simulate {args.case} --out DIR", file=sys.stderr)
+        print(
+            f"\nTo keep every object, patch, review, domain and log: dravirt simulate {args.case} --out DIR",
+            file=sys.stderr,
+        )
     return 0

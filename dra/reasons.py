@@ -86,3 +86,4 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable", "a file cannot be read"
     UNWRITABLE = "unwritable", "a file cannot be written"
     NOT_SERVING = "not_serving", "a server does not answer as it should"
+    CHECK_FAILED = "check_failed", "what came back is not what it must be"

@@ -1,0 +1,55 @@
+r"""Show the devices that a hook sidecar would find on a node, with the source of each, as JSON.
+
+FILE is what the webhook put into the sidecar's environment (DRAVIRT_INTENT of the init container dravirt-hook). DIR is
+the node: `/` inside a container that sees it, or a folder that holds sys/, dev/ and the driver's metadata files below
+var/run/kubernetes.io/dra-device-attributes. Variables of this process count as the container's environment.
+
+examples:
+  dravirt resolve --intent intent.json --root examples/mig-backed-mdev/node
+  kubectl get pod POD -o json \
+    | jq -r '.spec.initContainers[] | select(.name=="dravirt-hook").env[] | select(.name=="DRAVIRT_INTENT").value' \
+    | dravirt resolve --intent - --root /
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli.files import read_bytes
+from dra.contract import INTENT_ENV, METADATA_DIR
+from dra.device import Device
+from hooksidecar.resolver import resolve
+from hooksidecar.settings import Settings
+from hooksidecar.sources import device_sources
+from hooksidecar.sysfs import HostTree
+from hooksidecar.verification import verify
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("--intent", metavar="FILE", required=True, help="the intent, in JSON, or - for stdin")
+    parser.add_argument("--root", metavar="DIR", type=Path, required=True, help="the node's files")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Resolve the devices and return the exit code."""
+    root = str(args.root.absolute())
+    node = {"DRAVIRT_ROOT": root, "DRAVIRT_METADATA_DIR": root.rstrip("/") + METADATA_DIR}
+    intent = read_bytes(args.intent).decode(errors="replace")
+    devices = find_devices({**os.environ, INTENT_ENV: intent, **node})
+    json.dump([device.to_json() for device in devices], sys.stdout, indent=2)
+    print()
+    return 0
+
+
+def find_devices(environ: Mapping[str, str]) -> tuple[Device, ...]:
+    """Return the devices that a sidecar with the environment `environ` finds, checked on its node.
+
+    Raises Refused where they cannot be attached, Failed where a retry may find them.
+    """
+    settings = Settings.of(environ)
+    sources = device_sources(settings.intent, metadata_dir=settings.metadata_dir, environ=environ)
+    return verify(resolve(settings.intent, sources), HostTree(settings.root))
