@@ -1,0 +1,82 @@
+"""The command itself: what it teaches, and what its exit codes say."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cli.main import COMMANDS, main
+
+HEAVY = ("fastapi", "pydantic", "starlette", "uvicorn", "kubernetes", "httpx", "yaml", "orjson", "cryptography")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_teaches_by_example(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert f"usage: dravirt {command}" in text
+    assert "xample" in text
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert all(f"  {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["no-such-command"], ["render"], ["render", "a", "b"], ["resolve", "--root", "/"]]
+)
+def test_wrong_usage_exits_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_cannot_be_read_exits_with_3_and_says_which(capsys):
+    assert main(["render", "/nowhere/vm.yaml"]) == 3
+    assert "/nowhere/vm.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_broken_object_exits_with_1(tmp_path, capsys):
+    file = tmp_path / "vm.yaml"
+    file.write_text("kind: Secret\napiVersion: v1\n")
+
+    assert main(["render", str(file)]) == 1
+    assert "must be one of VirtualMachine, VirtualMachineInstance, Pod" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["sidecar", "hook", "resolve"])
+def test_commands_of_the_sidecar_load_nothing_heavy(command):
+    code = (
+        "import sys\nfrom cli.main import COMMANDS\nimport importlib\n"
+        f"importlib.import_module(COMMANDS[{command!r}].module)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    big = tmp_path / "vm.yaml"
+    big.write_text(
+        "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {x: '" + "y" * 200_000 + "'}\n"
+    )
+    done = subprocess.run(
+        f"{sys.executable} -m cli render {big} | head -c 10",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stdout.startswith("apiVersion")
