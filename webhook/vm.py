@@ -49,14 +49,14 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
     if mapping(vm, "metadata").get("deletionTimestamp"):
         return Decision(Reason.BEING_DELETED)
     if now.same_values(before):
-        return Decision(Reason.UNCHANGED if now.metadata or now.template else Reason.NOT_OPTED_IN)
+        return Decision(Reason.NOT_OPTED_IN if now.same_values(Placement()) else Reason.UNCHANGED)
     settled = settle(now, before, _written_by_owner(vm))
     try:
         _check_new_values(now, before)
         warnings = _check_effect(vm, settled, before, config)
     except Refused as error:
         return Decision.deny(error.reason, error.message)
-    if now.metadata and settled.template != now.metadata:
+    if now.metadata is not None and settled.template != now.metadata:
         warnings.insert(0, _both_set(now))
     return Decision(_reason(now, settled), patch=tuple(_patch(vm, now, settled)), warnings=tuple(warnings))
 
