@@ -8,10 +8,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dra.device import Device
-from dra.errors import DravirtError, Refused
+from dra.errors import DravirtError, Failed, Refused
 from dra.intent import Intent
 from dra.reasons import Reason
 from hooksidecar.candidates import DeviceSource
@@ -22,11 +23,6 @@ from hooksidecar.sysfs import HostTree
 from hooksidecar.verification import verify
 
 RETRY_INTERVAL = 0.5
-DEFINE_BUDGET = 5.0
-"""Seconds that one OnDefineDomain may look for devices: virt-handler gives all calls of a define 20 s.
-
-Source: KubeVirt pkg/virt-handler/cmd-client/client.go, longTimeout.
-"""
 
 Pause = Callable[[float], object]
 """Waits for some seconds, or raises where there is no point in going on."""
@@ -34,14 +30,36 @@ Pause = Callable[[float], object]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Seconds for which devices are looked for before the error is told."""
+
+    start: float = 30.0
+    """Before the socket exists: the startup probe holds compute back as long."""
+    call: float = 5.0
+    """In one OnDefineDomain: virt-handler gives all calls of a define 20 s.
+
+    Source: KubeVirt pkg/virt-handler/cmd-client/client.go, longTimeout.
+    """
+
+
 class Attachment:
     """What one VM gets attached."""
 
-    def __init__(self, intent: Intent, sources: Sequence[DeviceSource], tree: HostTree, state: State) -> None:
+    def __init__(
+        self,
+        intent: Intent,
+        sources: Sequence[DeviceSource],
+        tree: HostTree,
+        state: State,
+        *,
+        budget: Budget,
+    ) -> None:
         self._intent = intent
         self._sources = sources
         self._tree = tree
         self._state = state
+        self._budget = budget
         self._pinned: tuple[Device, ...] | None = None
         self._lock = threading.Lock()
 
@@ -55,23 +73,15 @@ class Attachment:
             _log_devices("devices are known from before the restart", self._pinned)
         return self._pinned is not None
 
-    def find(self, *, budget: float, pause: Pause) -> tuple[Device, ...]:
-        """Return the devices, resolved and verified; from then on they stay.
+    def prepare(self, *, pause: Pause) -> None:
+        """Find the devices before anybody asks for them, or log why that failed.
 
-        Tries again until `budget` seconds are over, and then raises the DravirtError of the last try.
+        Whatever the error is, a retry may mend it: of several metadata files one may come later than the others.
         """
-        end = time.monotonic() + budget
-        said = ""
-        while True:
-            try:
-                return self._find()
-            except DravirtError as error:
-                if error.message != said:
-                    _log.warning("not attachable (yet): %s", error.message, extra={"reason": error.reason})
-                said = error.message
-                if time.monotonic() + RETRY_INTERVAL > end:
-                    raise
-            pause(RETRY_INTERVAL)
+        try:
+            self._find(self._budget.start, pause, mends=DravirtError)
+        except DravirtError:
+            _log.error("serving without devices: OnDefineDomain will say why, and try again")
 
     def define(self, domain_xml: bytes, vmi_json: bytes) -> bytes:
         """Return the domain with the devices in it. Raises DravirtError, which names the device and what to do."""
@@ -82,10 +92,29 @@ class Attachment:
 
     def _verified(self) -> tuple[Device, ...]:
         if self._pinned is None:
-            return self.find(budget=DEFINE_BUDGET, pause=time.sleep)
+            # By now nothing comes late that makes a refusal void.
+            return self._find(self._budget.call, time.sleep, mends=Failed)
         return verify(self._pinned, self._tree)
 
-    def _find(self) -> tuple[Device, ...]:
+    def _find(self, seconds: float, pause: Pause, *, mends: type[DravirtError]) -> tuple[Device, ...]:
+        """Return the devices, resolved and verified; from then on they stay.
+
+        Tries again after errors that a retry `mends`, until `seconds` are over, and raises that of the last try.
+        """
+        end = time.monotonic() + seconds
+        said = ""
+        while True:
+            try:
+                return self._find_once()
+            except DravirtError as error:
+                if error.message != said:
+                    _log.warning("not attachable (yet): %s", error.message, extra={"reason": error.reason})
+                said = error.message
+                if not isinstance(error, mends) or time.monotonic() + RETRY_INTERVAL > end:
+                    raise
+            pause(RETRY_INTERVAL)
+
+    def _find_once(self) -> tuple[Device, ...]:
         devices = verify(resolve(self._intent, self._sources), self._tree)
         self._pinned = devices
         _log_devices("devices found", devices)

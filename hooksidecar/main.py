@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from dra.errors import DravirtError, Failed
 from hooksidecar import log
-from hooksidecar.attachment import Attachment
+from hooksidecar.attachment import Attachment, Budget
 from hooksidecar.server import HookServer
 from hooksidecar.settings import Settings
 from hooksidecar.sources import device_sources
@@ -33,11 +33,10 @@ from hooksidecar.sysfs import HostTree
 if TYPE_CHECKING:
     import argparse  # 1 MB that the process in the pod does without
 
-START_BUDGET = 30.0
-"""Seconds that the devices are looked for before the socket exists: the startup probe holds compute back as long."""
 GRACE = 8.0
 """Seconds that a running call has on the way out: an OnDefineDomain takes 5 s at most, and an edit."""
 
+_BUDGET = Budget()
 _STOP = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ def run(args: "argparse.Namespace") -> int:  # noqa: ARG001 (what every command 
     return serve(os.environ)
 
 
-def serve(environ: Mapping[str, str], *, budget: float = START_BUDGET) -> int:
+def serve(environ: Mapping[str, str], *, budget: Budget = _BUDGET) -> int:
     """Run the sidecar and return its exit code: 0 after SIGTERM, 1 for a broken intent, 3 where it cannot serve."""
     # Blocked, not handled: the main thread takes them where it waits, all others (gRPC's) inherit the mask. It also
     # makes them reach us as process 1 of the container, where they are ignored otherwise.
@@ -68,15 +67,14 @@ def serve(environ: Mapping[str, str], *, budget: float = START_BUDGET) -> int:
     return 0
 
 
-def _serve(settings: Settings, environ: Mapping[str, str], budget: float) -> None:
+def _serve(settings: Settings, environ: Mapping[str, str], budget: Budget) -> None:
     sources = device_sources(settings.intent, metadata_dir=settings.metadata_dir, environ=environ)
-    attachment = Attachment(settings.intent, sources, HostTree(settings.root), State(settings.state_dir))
-    if not attachment.recall():
-        try:
-            attachment.find(budget=budget, pause=_pause)
-        except DravirtError:
-            _log.error("serving without devices: OnDefineDomain will say why, and try again")
+    tree, state = HostTree(settings.root), State(settings.state_dir)
+    attachment = Attachment(settings.intent, sources, tree, state, budget=budget)
     server = HookServer(attachment, settings.socket_dir)
+    server.remove_sockets()  # a killed process left them: the startup probe would take us for ready
+    if not attachment.recall():
+        attachment.prepare(pause=_pause)
     server.start()
     stopped_by = signal.sigwait(_STOP)
     _log.info("stopping: %s", signal.Signals(stopped_by).name)

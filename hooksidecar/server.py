@@ -5,7 +5,9 @@ Source: KubeVirt pkg/hooks/manager.go.
 
 import logging
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +48,8 @@ class HookServer:
     """
 
     def __init__(self, attachment: Attachment, folder: Path) -> None:
-        self._sockets = (folder / SOCKET_NAME, folder / Path(SOCKET_NAME).stem / SOCKET_NAME)
+        self._folder = folder / Path(SOCKET_NAME).stem
+        self._sockets = (folder / SOCKET_NAME, self._folder / SOCKET_NAME)
         self._server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="hook"), options=_OPTIONS)
         info_pb2_grpc.add_InfoServicer_to_server(_Info(), self._server)
         for api, stubs in _VERSIONS.values():
@@ -56,26 +59,38 @@ class HookServer:
         """Bind the sockets and serve. Raises Failed where they cannot be made."""
         # compute runs under uid 107, but perhaps with another group: it connects where it may write to the socket.
         os.umask(0)
+        self.remove_sockets()
+        with _failing(self._folder):
+            self._folder.mkdir(exist_ok=True)
         for socket in self._sockets:
-            try:
+            with _failing(socket):
                 self._bind(socket)
-            except (OSError, RuntimeError) as error:
-                raise Failed(Reason.UNWRITABLE, f"cannot serve on {socket}: {error}") from error
         self._server.start()
         _log.info("serving on %s", " and ".join(map(str, self._sockets)))
 
     def stop(self, grace: float) -> None:
         """Take no more calls, let the running ones end within `grace` seconds, and remove the sockets."""
         self._server.stop(grace).wait()
+        self.remove_sockets()
+
+    def remove_sockets(self) -> None:
+        """Remove the sockets, whoever made them. Raises Failed where something else is in the way."""
         for socket in self._sockets:
-            socket.unlink(missing_ok=True)
+            with _failing(socket):
+                socket.unlink(missing_ok=True)
 
     def _bind(self, socket: Path) -> None:
         if len(os.fsencode(socket)) > _MAX_SOCKET_PATH:
             raise OSError(f"the path is longer than {_MAX_SOCKET_PATH} bytes")
-        socket.parent.mkdir(exist_ok=True)
-        socket.unlink(missing_ok=True)  # left by a process that was killed
         self._server.add_insecure_port(f"unix:{socket}")
+
+
+@contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise Failed(Reason.UNWRITABLE, f"cannot serve on {path}: {error}") from error
 
 
 class _Info:
