@@ -11,8 +11,10 @@ import pytest
 from cluster import sandbox
 from cluster.api import Api
 from cluster.dravirt import Dravirt
+from cluster.drivers import Drivers
 from cluster.node import Node
 from cluster.stack import Stack, open_stack
+from cluster.watching import clear
 
 if sandbox.current() is None:
     collect_ignore_glob = ["test_*.py"]
@@ -65,9 +67,16 @@ def dravirt(stack: Stack) -> Dravirt:
     return stack.dravirt
 
 
+@pytest.fixture(scope="session")
+def drivers(stack: Stack) -> Drivers:
+    """The node's stand-in DRA drivers."""
+    return stack.drivers
+
+
 @pytest.fixture
-def namespace(api: Api) -> str:
-    """A namespace of the test's own."""
+def namespace(api: Api) -> Iterator[str]:
+    """A namespace of the test's own. Its VMs end with the test, so that their devices are free for the next."""
     name = f"t{next(_numbers)}"
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    return name
+    yield name
+    clear(api, name)

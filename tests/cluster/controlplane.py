@@ -16,6 +16,7 @@ from cluster.process import Process, Processes
 ADMIN = "admin"
 KUBEVIRT_API = "system:serviceaccount:kubevirt:kubevirt-apiserver"
 KUBEVIRT_CONTROLLER = "system:serviceaccount:kubevirt:kubevirt-controller"
+KUBEVIRT_HANDLER = "system:serviceaccount:kubevirt:kubevirt-handler"
 NODE = "system:node:node-1"
 PROXY = "system:kube-proxy"
 SCHEDULER = "system:kube-scheduler"
@@ -27,6 +28,7 @@ _USERS: Mapping[str, tuple[str, ...]] = {
     # KubeVirt's parts go by their own names, which its webhooks and ours look at, but with all rights.
     KUBEVIRT_API: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
     KUBEVIRT_CONTROLLER: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
+    KUBEVIRT_HANDLER: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
     NODE: ("system:nodes",),
     PROXY: (),
     SCHEDULER: (),

@@ -4,15 +4,17 @@ with open_stack(sandbox) as stack:
     stack.kubevirt                  # starts the control plane below it as well
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from cluster import controlplane, dravirt, handmade, host, images, kubevirt, node, programs
+from cluster import controlplane, dravirt, drivers, handler, handmade, host, images, kubevirt, node, programs
 from cluster.api import Api
-from cluster.controlplane import ControlPlane
+from cluster.controlplane import KUBEVIRT_HANDLER, ControlPlane
 from cluster.dravirt import Dravirt
+from cluster.drivers import Drivers
+from cluster.loops import Loop
 from cluster.node import Node
 from cluster.process import Processes
 from cluster.progress import step
@@ -22,8 +24,8 @@ from cluster.sandbox import Sandbox
 class Stack:
     """A cluster whose layers start on first use. Raises NotReady where one does not come up."""
 
-    def __init__(self, sandbox: Sandbox, processes: Processes) -> None:
-        self.sandbox, self.processes = sandbox, processes
+    def __init__(self, sandbox: Sandbox, processes: Processes, running: ExitStack) -> None:
+        self.sandbox, self.processes, self._running = sandbox, processes, running
 
     @cached_property
     def control_plane(self) -> ControlPlane:
@@ -43,6 +45,12 @@ class Stack:
         plane, built = self.control_plane, programs.build(programs.KUBEVIRT)
         with step("starting KubeVirt"):
             kubevirt.start(self.processes, built, plane)
+        self._keep(handler.end_vmis, plane.api(KUBEVIRT_HANDLER))
+
+    @cached_property
+    def handler(self) -> Api:
+        """The API server, as virt-handler, which does not run: KubeVirt lets nobody else write a VMI's status."""
+        return self.control_plane.api(KUBEVIRT_HANDLER)
 
     @cached_property
     def node(self) -> Node:
@@ -58,8 +66,17 @@ class Stack:
 
     @cached_property
     def handmade_nodes(self) -> tuple[str, ...]:
-        """Nodes without a kubelet: pods are bound to them and stay as they are."""
-        return tuple(handmade.make_node(self.api, name) for name in ("paper-1", "paper-2"))
+        """Nodes without a kubelet, one with the fleet: pods are bound to them and stay as they are."""
+        names = tuple(handmade.make_node(self.api, name) for name in ("paper-1", "paper-2"))
+        drivers.publish(self.api, names[0])
+        self._keep(handmade.end_pods, self.control_plane.api())
+        return names
+
+    @cached_property
+    def drivers(self) -> Drivers:
+        """Two stand-in DRA drivers on the node, and their device classes."""
+        with step("starting the drivers"):
+            return drivers.start(self.processes, self.control_plane, self.node, self.state / "drivers")
 
     @cached_property
     def dravirt(self) -> Dravirt:
@@ -73,12 +90,16 @@ class Stack:
         """The cluster's folder."""
         return self.sandbox.state
 
+    def _keep(self, action: Callable[[Api], None], api: Api) -> None:
+        """Do `action` again and again while the cluster runs."""
+        self._running.enter_context(Loop(lambda: action(api)))
+
 
 @contextmanager
 def open_stack(sandbox: Sandbox) -> Iterator[Stack]:
     """Give a stack of which nothing runs yet; at the end, end what runs."""
-    with Processes(sandbox.logs) as processes:
-        yield Stack(sandbox, processes)
+    with ExitStack() as running:
+        yield Stack(sandbox, running.enter_context(Processes(sandbox.logs)), running)
 
 
 def prepare(layers: str) -> None:

@@ -1,0 +1,66 @@
+"""What virt-handler would do, which does not run here: hand a VMI to its launcher, and write what comes of it."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from cluster.api import Api, Object
+from cluster.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the hooks made of a VMI's domain: each pass with what went in and what came out, or the error."""
+
+    passes: tuple[tuple[str, str], ...]
+    error: str | None
+
+    @property
+    def domain(self) -> str:
+        """The domain that libvirt would be given."""
+        assert self.error is None, self.error
+        return self.passes[-1][1]
+
+
+def define(node: Node, pod: Object, vmi: Object) -> Definition:
+    """Let the launcher's stand-in in `pod` build the domain of `vmi` and its hooks change it."""
+    folder = os.open(node.volume(pod, "sockets"), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # A socket's path holds 107 characters; through the open folder it is short.
+        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/stand-in.sock")
+        with httpx.Client(transport=transport, timeout=90) as client:
+            answer: dict[str, Any] = client.post("http://launcher/", json=vmi).json()
+    finally:
+        os.close(folder)
+    passes = tuple((each["in"], each.get("out", "")) for each in answer["passes"])
+    return Definition(passes, answer.get("error"))
+
+
+def report(api: Api, vmi: Object, definition: Definition) -> None:
+    """Write the outcome into the VMI's Synchronized condition; `api` must act as virt-handler."""
+    condition = {"type": "Synchronized", "status": "True" if definition.error is None else "False"}
+    if definition.error is not None:
+        # Source: pkg/virt-handler/controller.go, the words before virt-launcher's error.
+        message = f"server error. command SyncVMI failed: {definition.error!r}"
+        condition |= {"reason": "Synchronizing with the Domain failed.", "message": message}
+    set_condition(api, vmi, condition)
+
+
+def set_condition(api: Api, vmi: Object, condition: Object) -> None:
+    """Write a condition of a VMI; `api` must act as virt-handler."""
+    others = [each for each in vmi["status"].get("conditions", ()) if each["type"] != condition["type"]]
+    api.merge(vmi, {"status": {"conditions": [*others, condition]}})
+
+
+def set_phase(api: Api, vmi: Object, phase: str) -> None:
+    """Move a VMI along; `api` must act as virt-handler."""
+    api.merge(vmi, {"status": {"phase": phase}})
+
+
+def end_vmis(api: Api) -> None:
+    """Let VMIs that are being deleted come to their end, as when their guests have shut down."""
+    for each in api.request("GET", "/apis/kubevirt.io/v1/virtualmachineinstances")["items"]:
+        if "deletionTimestamp" in each["metadata"] and each["status"].get("phase") in ("Scheduled", "Running"):
+            set_phase(api, each, "Succeeded")

@@ -1,0 +1,156 @@
+"""Through the real KubeVirt: what becomes of a VM and of its devices while it is changed, restarted and deleted."""
+
+import pytest
+
+from cluster import handler, machines, watching
+from cluster.api import ApiError
+from cluster.process import until
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(autouse=True)
+def cluster(stack, dravirt, api, namespace):
+    """KubeVirt, dravirt, nodes without a kubelet and a claim template `vgpu`."""
+    _ = stack.handmade_nodes
+    api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
+
+
+@pytest.fixture
+def boot(stack, api, namespace):
+    """Apply a VM and move its VMI to Running, as a kubelet and virt-handler would."""
+
+    def _boot(vm):
+        name = vm["metadata"]["name"]
+        applied = api.apply(vm)
+        pod = watching.bound(api, watching.launcher(api, namespace, name))
+        watching.start_on_paper(api, pod)
+        watching.in_phase(api, namespace, "Scheduled", name)
+        handler.set_phase(stack.handler, watching.vmi_of(api, namespace, name), "Running")
+        watching.in_phase(api, namespace, "Running", name)
+        return applied, pod
+
+    return _boot
+
+
+def restart(api, namespace, name="vm1"):
+    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/restart"
+    api.request("PUT", path, {})
+
+
+def devices(claims):
+    return sorted(each["device"] for claim in claims for each in claim["status"]["allocation"]["devices"]["results"])
+
+
+def asks(value):
+    return {"spec": {"template": {"metadata": {"annotations": {"dravirt.io/devices": value}}}}}
+
+
+def test_a_change_while_the_vm_runs_is_said_to_wait_for_the_restart(api, boot, namespace):
+    vm, pod = boot(machines.vm(namespace, asks="vgpu"))
+    api.apply(machines.template(namespace, "mig", machines.request("mig-backed")))
+
+    api.merge(vm, asks("mig"))
+
+    assert [each for each in api.warnings if "takes effect at its next restart" in each]
+    assert api.refresh(pod)["spec"] == watching.launcher(api, namespace)["spec"]
+
+
+def test_without_the_annotation_the_next_start_has_no_device(api, boot, namespace):
+    vm, pod = boot(machines.vm(namespace, asks_on_vm="vgpu"))
+
+    changed = api.merge(vm, {"metadata": {"annotations": {"dravirt.io/devices": None}}})
+    restart(api, namespace)
+
+    assert "dravirt.io/devices" not in changed["spec"]["template"]["metadata"].get("annotations", {})
+    again = watching.replaced(api, pod)
+    assert "resourceClaims" not in again["spec"]
+
+
+def test_a_restart_takes_a_new_claim_and_gives_the_old_one_back(api, boot, namespace):
+    _, pod = boot(machines.vm(namespace, asks="vgpu"))
+    (before,) = watching.allocated(api, namespace)
+
+    restart(api, namespace)
+    watching.bound(api, watching.replaced(api, pod))
+
+    (after,) = watching.allocated(api, namespace)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def test_deleting_a_vm_deletes_its_pod_and_claim(api, boot, namespace):
+    vm, pod = boot(machines.vm(namespace, asks="vgpu"))
+
+    api.delete(vm)
+
+    until(lambda: api.get("v1", "Pod", pod["metadata"]["name"], namespace) is None, seconds=30, what="pod gone")
+    until(lambda: not api.list(machines.CLAIMS, "ResourceClaim", namespace), seconds=30, what="claim gone")
+
+
+def test_a_vm_waits_for_a_device_and_starts_when_one_is_free(api, boot, namespace):
+    api.apply(machines.template(namespace, "gpu", machines.request("passthrough")))
+    first, _ = boot(machines.vm(namespace, "vm1", asks="gpu"))
+    boot(machines.vm(namespace, "vm2", asks="gpu"))
+
+    api.apply(machines.vm(namespace, "vm3", asks="gpu"))
+    waiting = watching.launcher(api, namespace, "vm3")
+    message = watching.unschedulable(api, waiting)
+    api.delete(first)
+
+    assert "cannot allocate all claims" in message
+    watching.bound(api, waiting)
+
+
+def test_a_quota_of_the_device_class_is_an_event_and_the_vm_starts_after_release(api, boot, namespace):
+    quota = {"hard": {"time-sliced.deviceclass.resource.k8s.io/devices": "1"}}
+    metadata = {"name": "vgpus", "namespace": namespace}
+    api.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": quota})
+    first, _ = boot(machines.vm(namespace, "vm1", asks="vgpu"))
+
+    api.apply(machines.vm(namespace, "vm2", asks="vgpu"))
+    waiting = watching.launcher(api, namespace, "vm2")
+    (message, *_) = until(
+        lambda: watching.events(api, namespace, "FailedResourceClaimCreation"), seconds=30, what="event about the quota"
+    )
+    api.delete(first)
+
+    assert "exceeded quota: vgpus" in message
+    watching.bound(api, waiting, seconds=120)
+
+
+def test_a_direct_claim_stays_when_its_vm_is_deleted(api, boot, namespace):
+    api.apply(machines.claim(namespace, "mine", machines.request("time-sliced")))
+    vm, _ = boot(machines.vm(namespace, asks=machines.devices({"name": "gpu0", "resourceClaimName": "mine"})))
+    (claim,) = watching.allocated(api, namespace)
+    assert claim["status"]["reservedFor"]
+
+    api.delete(vm)
+
+    def free():
+        found = api.get(machines.CLAIMS, "ResourceClaim", "mine", namespace)
+        return found and not found.get("status", {}).get("allocation")
+
+    until(free, seconds=30, what="the claim free again")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "refused"),
+    [("None", False), ("LiveMigrateIfPossible", False), ("LiveMigrate", True), ("External", True)],
+)
+def test_eviction_follows_the_strategy_of_a_vm_that_cannot_migrate(stack, api, boot, namespace, strategy, refused):
+    _, pod = boot(machines.vm(namespace, asks="vgpu"))
+    vmi = watching.vmi_of(api, namespace)
+    # virt-handler writes this condition, for every VMI with a GPU; it does not run here.
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "HostDeviceNotLiveMigratable"}
+    handler.set_condition(stack.handler, vmi, condition)
+    stack.handler.merge(vmi, {"spec": {"evictionStrategy": strategy}})
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/eviction"
+
+    if strategy in ("LiveMigrate", "External"):
+        with pytest.raises(ApiError) as denied:
+            api.request("POST", path, eviction)
+        assert denied.value.code == 429
+    else:
+        api.request("POST", path, eviction)
+        assert (api.refresh(pod) or {"metadata": {"deletionTimestamp": "gone"}})["metadata"]["deletionTimestamp"]
