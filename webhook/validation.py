@@ -4,6 +4,9 @@ An API server with DRA switched off removes `spec.resourceClaims` without a word
 admission, and the VM would start without its devices. Source: k8s.io/kubernetes/pkg/api/pod/util.go.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from dra.contract import DEVICES_ANNOTATION, INJECTED_ANNOTATION, SIDECAR_CONTAINER
 from dra.errors import Refused
 from dra.reasons import Reason
@@ -23,34 +26,39 @@ _NOT_INJECTED = (
     " registered, and does it run before this one?"
 )
 _NO_SIDECAR = (
-    f"the pod carries {INJECTED_ANNOTATION} but no init container {SIDECAR_CONTAINER}: another webhook removed it, or"
-    " the annotation was written on the VM by hand; remove it there"
+    f"the pod carries {INJECTED_ANNOTATION} without {DEVICES_ANNOTATION} or the init container {SIDECAR_CONTAINER}:"
+    " another webhook removed them, or the annotation was written on the VM by hand; remove it there"
 )
 
 
 def decide(request: AdmissionRequest, config: Config) -> Decision:  # noqa: ARG001 (one signature for all handlers)
-    """Return whether a pod may be created as it has become."""
-    pod = request.object
-    text = annotation_of(pod)
-    if not is_launcher(pod):
-        return Decision(Reason.NOT_A_LAUNCHER)
-    if request.operation != "CREATE":
-        return Decision(Reason.UNCHANGED)
-    launcher = Launcher.of(pod)
+    """Return whether a pod may be created as it has become.
+
+    What is marked as injected is looked at whoever owns it, so that no pod runs without the claims it once had.
+    """
+    text, launcher = annotation_of(request.object), Launcher.of(request.object)
     if text is None and launcher.marker is None:
         return Decision(Reason.NOT_OPTED_IN)
+    if request.operation != "CREATE":
+        return Decision(Reason.UNCHANGED)
+    if launcher.marker is None:
+        return _unmarked(launcher)
     if text is None:
         return Decision.deny(Reason.SIDECAR_MISSING, _NO_SIDECAR)
     try:
-        return _validate(launcher, read_asked(text, FIELD))
+        return _marked(launcher, launcher.marker, read_asked(text, FIELD))
     except Refused as error:
         return Decision.deny(error.reason, error.message)
 
 
-def _validate(launcher: Launcher, asked: Asked) -> Decision:
-    if launcher.marker is None:
+def _unmarked(launcher: Launcher) -> Decision:
+    if is_launcher(launcher.pod):
         return Decision.deny(Reason.NOT_INJECTED, _NOT_INJECTED)
-    if launcher.is_migration_target and launcher.marker.get("mode") == SKIPPED:
+    return Decision(Reason.NOT_A_LAUNCHER)
+
+
+def _marked(launcher: Launcher, marker: Mapping[str, Any], asked: Asked) -> Decision:
+    if launcher.is_migration_target and marker.get("mode") == SKIPPED:
         return Decision(Reason.SKIPPED)
     if fault := _fault(launcher, asked):
         return Decision.deny(*fault)
