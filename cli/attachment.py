@@ -34,6 +34,8 @@ def attach(case: Case, admitted: AdmittedVM, account: Account, artefacts: Artefa
     # The path of a UNIX socket is limited to 107 bytes, which a folder named by --out may exceed.
     with tempfile.TemporaryDirectory(prefix="dravirt-") as short:
         env = _environment(case, admitted.pod, Path(short))
+        for volume in ("DRAVIRT_SOCKET_DIR", "DRAVIRT_STATE_DIR"):
+            Path(env[volume]).mkdir()  # as the kubelet does for the pod's emptyDirs
         socket = Path(env["DRAVIRT_SOCKET_DIR"]) / SOCKET_NAME
         log = artefacts.write("sidecar.log", "")
         with running("sidecar", ["sidecar"], log, ready=lambda _: socket.is_socket(), env=env) as server:
