@@ -5,7 +5,8 @@ examples:
   python -m cluster test cluster -- -k quota   the suites without a node, in a sandbox of their own
   python -m cluster test node                  the suites with a node
   python -m cluster up                         a cluster to try things in, until `down`
-  python -m cluster shell                      a shell in it, with kubectl
+  python -m cluster shell                      a shell in which kubectl reaches it
+  python -m cluster shell kubectl get nodes    one command there
   python -m cluster status | down
 """
 
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import sandbox, stack
+from cluster import person, sandbox, stack
 from cluster.host import Missing
 from cluster.images import TREE
 from cluster.progress import say
@@ -36,6 +37,12 @@ def main() -> int:
     test.add_argument("layers", choices=LAYERS)
     test.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     test.set_defaults(run=_test)
+    commands.add_parser("up", help="start a cluster to try things in").set_defaults(run=lambda _: person.up())
+    commands.add_parser("down", help="end it").set_defaults(run=lambda _: person.down())
+    commands.add_parser("status", help="say whether it runs").set_defaults(run=lambda _: person.status())
+    shell = commands.add_parser("shell", help="a shell, or a command, where kubectl reaches it")
+    shell.add_argument("command", nargs="*")
+    shell.set_defaults(run=lambda args: person.shell(args.command))
     args = parser.parse_args()
     if os.geteuid() != 0:
         say("a cluster needs root: it makes namespaces, mounts and control groups")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -44,10 +44,17 @@ class ControlPlane:
     authority: Authority
     folder: Path
     processes: Mapping[str, Process]
+    clients: list[Api] = field(default_factory=list)
 
     def api(self, user: str = ADMIN) -> Api:
-        """Return a client that acts as `user`."""
-        return Api(self.url, _token(user), self.authority.pair.certificate)
+        """Return a client that acts as `user`, until the control plane is closed."""
+        self.clients.append(Api(self.url, _token(user), self.authority.pair.certificate))
+        return self.clients[-1]
+
+    def close(self) -> None:
+        """Close the clients."""
+        for each in self.clients:
+            each.close()
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """Return the kubeconfig of `user`."""
@@ -63,21 +70,21 @@ def start(processes: Processes, programs: Mapping[str, Path], folder: Path) -> C
     tokens.write_text("".join(f'{_token(name)},{name},{name},"{",".join(of)}"\n' for name, of in _USERS.items()))
     etcd = processes.start("etcd", [programs["etcd"], *_etcd_flags(folder)])
     server = processes.start("kube-apiserver", [programs["kube-apiserver"], *_server_flags(folder, authority, tokens)])
-    api = Api(url, _token(ADMIN), authority.pair.certificate)
-    server.wait_until(lambda: _ready(api), seconds=60, what="ready")
     started = {"etcd": etcd, "kube-apiserver": server}
+    plane = ControlPlane(url, authority, folder, started)
+    api = plane.api()
+    server.wait_until(lambda: _ready(api), seconds=60, what="ready")
     for name, user, more in (
         ("kube-controller-manager", ADMIN, _controller_flags(authority, folder)),
         ("kube-scheduler", SCHEDULER, ()),
     ):
-        kubeconfig = _write_kubeconfig(folder, url, authority, user)
-        flags = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", *more]
+        flags = [f"--kubeconfig={plane.kubeconfig(user)}", "--leader-elect=false", "--secure-port=0", *more]
         started[name] = processes.start(name, [programs[name], *flags])
     # The controller manager makes it: with it, pods can be created.
     started["kube-controller-manager"].wait_until(
         lambda: api.get("v1", "ServiceAccount", "default"), seconds=60, what="the default service account"
     )
-    return ControlPlane(url, authority, folder, started)
+    return plane
 
 
 def _etcd_flags(folder: Path) -> list[str]:

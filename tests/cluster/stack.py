@@ -32,7 +32,9 @@ class Stack:
         """etcd, kube-apiserver, kube-controller-manager and kube-scheduler."""
         built = programs.build(programs.CONTROL_PLANE)
         with step("starting the control plane"):
-            return controlplane.start(self.processes, built, self.state / "control-plane")
+            plane = controlplane.start(self.processes, built, self.state / "control-plane")
+        self._running.callback(plane.close)
+        return plane
 
     @cached_property
     def api(self) -> Api:
