@@ -19,6 +19,7 @@ SHELL_COMMANDS = (
     "id",
     "ls",
     "mkdir",
+    "sed",
     "sh",
     "sleep",
     "stat",
@@ -36,6 +37,7 @@ class Image:
     programs: Mapping[str, Path]
     scripts: Mapping[str, str]
     command: Sequence[str] = ("sleep", "infinity")
+    entrypoint: Sequence[str] = ()
 
 
 def write_archive(image: Image, path: Path) -> None:
@@ -45,7 +47,11 @@ def write_archive(image: Image, path: Path) -> None:
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Cmd": list(image.command), "Env": ["PATH=/usr/bin:/bin"]},
+            "config": {
+                "Entrypoint": list(image.entrypoint),
+                "Cmd": list(image.command),
+                "Env": ["PATH=/usr/bin:/bin"],
+            },
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
     ).encode()

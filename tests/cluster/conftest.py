@@ -4,11 +4,11 @@
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from cluster import sandbox
+from cluster import kubevirt, sandbox
 from cluster.api import Api
 from cluster.dravirt import Dravirt
 from cluster.drivers import Drivers
@@ -80,3 +80,14 @@ def namespace(api: Api) -> Iterator[str]:
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
     clear(api, name)
+
+
+@pytest.fixture
+def gates(api: Api) -> Iterator[Callable[..., None]]:
+    """Switch KubeVirt's feature gates on, for the length of the test."""
+
+    def _gates(*names: str) -> None:
+        kubevirt.configure(api, {"developerConfiguration": {"featureGates": list(names)}})
+
+    yield _gates
+    _gates()

@@ -13,15 +13,24 @@ from cluster.kubevirt import LAUNCHER_IMAGE
 from cluster.progress import step
 
 PAUSE_IMAGE = "registry.example/pause:1"
+OTHER_HOOK_IMAGE = "registry.example/other-hook:1"
+"""KubeVirt's own sidecar shim with a hook that gives the domain a title."""
 DRAVIRT_IMAGE = "registry.example/dravirt:tree"
 TREE = Path(__file__).parents[2]
 _PACKAGES = ("dra", "webhook", "hooksidecar", "certs", "cli")
 _SUITE = "bookworm"
 _FOREVER = "#!/bin/sh\nexec sleep infinity\n"
+_OTHER_HOOK = """#!/bin/sh
+while [ $# -gt 1 ]; do
+  [ "$1" = --domain ] && domain=$2
+  shift
+done
+echo "$domain" | sed 's#<os>#<title>other hook</title><os>#'
+"""
 
 
 def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
-    """Return archives of the pause image and of the launcher stand-in, written to `folder`."""
+    """Return archives of the pause image, the launcher stand-in and another hook, written to `folder`."""
     pause = Image(PAUSE_IMAGE, {}, {})
     launcher = Image(
         LAUNCHER_IMAGE,
@@ -29,7 +38,14 @@ def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
         {"/usr/bin/virt-launcher-monitor": programs["launcher"]},
         {"/usr/bin/virt-tail": _FOREVER, "/usr/bin/container-disk": "#!/bin/sh\nexit 0\n"},
     )
-    archives = {folder / "pause.tar": pause, folder / "launcher.tar": launcher}
+    other_hook = Image(
+        OTHER_HOOK_IMAGE,
+        {"/usr/bin/sidecar-shim": programs["sidecar-shim"]},
+        {"/usr/bin/onDefineDomain": _OTHER_HOOK},
+        entrypoint=("/usr/bin/sidecar-shim",),
+        command=(),
+    )
+    archives = {folder / "pause.tar": pause, folder / "launcher.tar": launcher, folder / "other-hook.tar": other_hook}
     for path, image in archives.items():
         write_archive(image, path)
     return list(archives)

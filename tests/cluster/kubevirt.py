@@ -6,6 +6,7 @@ There is no virt-operator and no virt-handler: objects that the operator would m
 import base64
 import json
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def with_ca(item: Object, pem: str) -> Object:
         return item
     hooks = [{**each, "clientConfig": {**each["clientConfig"], "caBundle": bundle}} for each in item["webhooks"]]
     return {**item, "webhooks": hooks}
+
+
+def configure(api: Api, configuration: Object) -> None:
+    """Change KubeVirt's configuration, and give its parts the time to see it: they say nothing when they have."""
+    item = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "KubeVirt",
+        "metadata": {"name": "kubevirt", "namespace": NAMESPACE},
+    }
+    api.merge(item, {"spec": {"configuration": configuration}})
+    time.sleep(1)
 
 
 def prepare_node(api: Api, name: str) -> None:

@@ -60,6 +60,7 @@ NODE = (
     _kubernetes("kubelet", 3),
     _kubernetes("kube-proxy", 0.5),
     Program("launcher", "kubevirt", "./launcher"),
+    Program("sidecar-shim", "kubevirt", "kubevirt.io/kubevirt/cmd/sidecars"),
 )
 
 

@@ -2,15 +2,10 @@
 
 import pytest
 
-from cluster import machines, watching
+from cluster import kubevirt, machines, watching
 from cluster.process import until
 
 pytestmark = pytest.mark.cluster
-KUBEVIRT_OBJECT = {
-    "apiVersion": "kubevirt.io/v1",
-    "kind": "KubeVirt",
-    "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
-}
 OTHER = {"pciVendorSelector": "10DE:1EB8", "resourceName": "nvidia.com/T4", "externalResourceProvider": True}
 # A selector that no device has: 0xffff is no vendor.
 PLACEHOLDER = {"pciVendorSelector": "FFFF:FFFF", "resourceName": "dravirt.io/gpu", "externalResourceProvider": True}
@@ -24,7 +19,7 @@ def permit(stack, dravirt, api, namespace):
 
     def _permit(*devices):
         permitted = {"pciHostDevices": list(devices)} if devices else None
-        api.merge(KUBEVIRT_OBJECT, {"spec": {"configuration": {"permittedHostDevices": permitted}}})
+        kubevirt.configure(api, {"permittedHostDevices": permitted})
 
     yield _permit
     _permit()

@@ -3,6 +3,7 @@ module dravirt.io/tests/cluster/kubevirt
 go 1.26.0
 
 tool (
+	kubevirt.io/kubevirt/cmd/sidecars
 	kubevirt.io/kubevirt/cmd/virt-api
 	kubevirt.io/kubevirt/cmd/virt-controller
 )
