@@ -23,8 +23,8 @@ CALLBACKS = {
 }
 """The versions of the protocol, newest first, and the callbacks of each. All mean the same by them."""
 
-_MAX_DETAILS = 4000
-"""Characters of a status text: gRPC drops a status whose headers go beyond 8 KiB."""
+_MAX_TEXT = 2600
+"""Characters of a status text. Headers beyond 8 KiB are dropped, and each of them may take three bytes there."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +75,12 @@ def _on_define_domain(attachment: Attachment) -> Callback:
             return encode([(1, attachment.define(request.get(1, b""), request.get(2, b"")))])
         except DravirtError as error:
             code = grpc.StatusCode.UNAVAILABLE if isinstance(error, Failed) else grpc.StatusCode.FAILED_PRECONDITION
-            details = f"dravirt: {error.message} (reason: {error.reason})"
+            details = f"dravirt: {_status_text(error.message)} (reason: {error.reason})"
             _log.error("OnDefineDomain refused: %s", error.message, extra={"reason": error.reason})
         except Exception:  # noqa: BLE001 (the outermost loop: one call must not say less than why, nor end the next)
             code, details = grpc.StatusCode.INTERNAL, "dravirt: internal error, see the log of container dravirt-hook"
             _log.exception("OnDefineDomain failed")
-        context.abort(code, _status_text(details))
+        context.abort(code, details)
         raise AssertionError("abort raises")
 
     return on_define_domain
@@ -97,5 +97,5 @@ def _shutdown(_request: Message, _context: grpc.ServicerContext) -> bytes:
 
 
 def _status_text(text: str) -> str:
-    """Return `text` as a status can carry it: other characters than ASCII would treble in length."""
-    return text.encode("ascii", "backslashreplace").decode()[:_MAX_DETAILS]
+    """Return `text` as a status can carry it: in ASCII, on one line and not too long."""
+    return " ".join(text.encode("ascii", "backslashreplace").decode().split())[:_MAX_TEXT]

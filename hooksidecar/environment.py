@@ -78,8 +78,8 @@ class Environment:
         count = want.entry.request.count
         if len(sharing) == 1 and len(free) == count:
             return _candidates(want, free)
-        entries = ", ".join(f"{other.entry.request.name} ({other.entry.request.count})" for other in sharing)
-        message = f"{', '.join(names)} hold {len(free)} devices that no other entry has, wanted are {entries}"
+        entries = ", ".join(f"{other.entry.request.name} (count {other.entry.request.count})" for other in sharing)
+        message = f"{', '.join(names)}: {len(free)} device(s) for {entries}"
         return Refused(Reason.AMBIGUOUS_ENVIRONMENT, message)
 
 
@@ -101,8 +101,9 @@ def _identities(name: str, value: str) -> list[Identity]:
 
 
 def _identity(name: str, text: str) -> Identity:
+    # A configured name tells nothing: a PCI address holds a colon in every spelling, a UUID never.
+    is_address = ":" in text if not name.startswith((_MDEV_PREFIX, _PCI_PREFIX)) else name.startswith(_PCI_PREFIX)
     try:
-        # A PCI address holds a colon in every spelling, a UUID never.
-        return PciAddress.parse(text) if ":" in text else MdevUUID.parse(text)
+        return PciAddress.parse(text) if is_address else MdevUUID.parse(text)
     except ValueError as error:
         raise Refused(Reason.INVALID_ENVIRONMENT, str(error), path=f"variable {name}") from error

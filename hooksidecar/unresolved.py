@@ -22,7 +22,9 @@ _NO_METADATA = (
 )
 _REMEDIES = {
     Reason.UNRESOLVED: _NO_METADATA,
-    Reason.UNKNOWN_REQUEST: "Name a request of the claim in dravirt.io/devices",
+    Reason.UNKNOWN_REQUEST: (
+        "Name a request of the claim in dravirt.io/devices; if it is one, then its driver writes no metadata for it"
+    ),
     Reason.NO_IDENTITY: "Name the driver's attribute or variable in dravirt's configuration (attributes, environment)",
     Reason.AMBIGUOUS_ENVIRONMENT: "Name the variables of each driver in dravirt's configuration (environment)",
     Reason.INVALID_ENVIRONMENT: "Name the right variables of the driver in dravirt's configuration (environment)",
