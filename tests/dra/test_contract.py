@@ -1,14 +1,22 @@
 """Names that others script against, reasons and errors."""
 
 import re
+from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
 from dra import contract
 from dra.allocation import AllocatedDevice
+from dra.attributes import DEFAULT_NAMES
+from dra.claims import PodClaim
+from dra.device import Device
 from dra.errors import DravirtError, Failed, Refused
+from dra.fields import Fields
+from dra.identity import MdevUUID, PciAddress
+from dra.intent import ClaimedRequest, Intent, Mode, ServiceAddress
 from dra.names import is_dns_label
 from dra.reasons import Reason
+from dra.request import DeviceRequest
 from dra.version import __version__
 
 KEYS = [
@@ -118,6 +126,30 @@ def test_allocated_devices_are_ordered_by_request_driver_pool_device_and_share()
         AllocatedDevice("a", "a", "a", "a"),
     ]
     assert sorted(devices, key=lambda device: device.sort_key) == devices[::-1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MdevUUID.parse("b0a6f6ec-5f0f-4b8e-9c6e-0d3b6f0a7a11"),
+        PciAddress.parse("0000:3b:00.4"),
+        AllocatedDevice("gpu", "gpu.example.test", "node-7", "v0"),
+        DEFAULT_NAMES,
+        DeviceRequest("gpu0", template="t"),
+        PodClaim("dravirt-gpu0", "t", None, ()),
+        Intent(Mode.PLACEHOLDER, ()),
+        ClaimedRequest(DeviceRequest("gpu0", template="t"), "dravirt-gpu0"),
+        ServiceAddress("u", "c", "s", "t"),
+        Device("gpu0", PciAddress.parse("0000:3b:00.4")),
+        Fields({}, "", Reason.INVALID_DEVICES),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_that_are_known_cannot_be_changed(value):
+    name = fields(value)[0].name
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, name, getattr(value, name))
+    assert not hasattr(value, "__dict__")
 
 
 def test_version_can_stand_in_an_annotation_and_an_image_tag():

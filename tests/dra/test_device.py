@@ -44,6 +44,12 @@ def test_the_least_device_is_a_name_and_an_identity():
     )
 
 
+def test_as_many_devices_as_a_claim_can_yield_are_read():
+    assert (
+        len(read(*(device(name=f"g{slot}", mdevUUID=..., pciAddress=f"3b:{slot:02x}.0") for slot in range(32)))) == 32
+    )
+
+
 def test_device_is_written_as_the_contract_shows_it():
     written = Device(
         name="gpu0",

@@ -8,15 +8,16 @@ ANNOTATION = "spec.template.metadata.annotations[dravirt.io/devices]"
 MAX_MESSAGE = 1200
 """Characters of an error, whatever was sent: it must fit a condition, a log line and a terminal."""
 
-bounded = settings(max_examples=80, deadline=None)
+bounded = settings(max_examples=60, deadline=None)
 
 labels = st.text("ab0-", max_size=6).map(lambda text: f"a{text}0") | st.sampled_from(["a", "0", "1e3", "no"])
 subdomains = st.lists(labels, min_size=1, max_size=3).map(".".join)
 request_names = st.one_of(labels, st.tuples(labels, labels).map("/".join))
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
-    max_leaves=12,
+    st.sampled_from([None, True, False, 0, 1, -1, 10**30, 1.0, 1e300, "", "a", "a\nb", "\u0430", "\ud800"])
+    | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
 )
 
 UNSAFE_NAMES = {
