@@ -10,15 +10,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook.admission import HANDLERS, Handler
 from webhook.config import Config
-from webhook.endpoint import AdmissionEndpoint
+from webhook.endpoint import AdmissionEndpoint, Event
 from webhook.readiness import Readiness
 
 
 def create_app(
-    config: Callable[[], Config], readiness: Readiness, handlers: Mapping[str, Handler] = HANDLERS
+    config: Callable[[], Config],
+    readiness: Readiness,
+    record: Callable[[Event], None],
+    handlers: Mapping[str, Handler] = HANDLERS,
 ) -> ASGIApp:
-    """Return the ASGI application that answers reviews by `handlers` under the configuration that `config` returns."""
-    endpoints = {path: AdmissionEndpoint(handler, config, readiness) for path, handler in handlers.items()}
+    """Return the ASGI application that answers reviews by `handlers`.
+
+    `config` returns the configuration of the moment; `record` is told of each admission.
+    """
+    endpoints = {path: AdmissionEndpoint(handler, config, readiness, record) for path, handler in handlers.items()}
     others = _others(readiness)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,9 +6,9 @@ parsing, deciding and answering together: so there is none in between.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -26,6 +26,9 @@ from webhook.review import read_review, write_review
 MAX_BODY = 7 * 1024 * 1024
 """Bytes. A review holds its object twice at most, and the API server takes requests of up to 3 MiB."""
 
+Event = Mapping[str, Any]
+"""What the log says about one admission."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -39,10 +42,14 @@ class _Response(NamedTuple):
 class AdmissionEndpoint:
     """Answers the reviews that the API server posts to one path."""
 
-    def __init__(self, handler: Handler, config: Callable[[], Config], readiness: Readiness) -> None:
+    def __init__(
+        self, handler: Handler, config: Callable[[], Config], readiness: Readiness, record: Callable[[Event], None]
+    ) -> None:
+        """Decide by `handler` under the configuration of the moment, and `record` each admission."""
         self._handler = handler
         self._config = config
         self._readiness = readiness
+        self._record = record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -67,7 +74,7 @@ class AdmissionEndpoint:
             request = read_review(body, group=self._handler.group, kind=self._handler.kind)
             decision = self._handler.decide(request, self._config())
             answer = write_review(request.uid, decision)
-            _log_decision(scope["path"], request, decision, time.perf_counter() - started)
+            self._record(_event(scope["path"], request, decision, time.perf_counter() - started))
             return _Response(HTTPStatus.OK, answer, b"application/json")
         except HTTPException as error:
             headers = {name.encode(): value.encode() for name, value in (error.headers or {}).items()}
@@ -137,18 +144,17 @@ def _too_large() -> HTTPException:
     return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, {"connection": "close"})
 
 
-def _log_decision(path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> None:
-    """Log who asked what and what came of it, never the object."""
-    verdict = "denied" if not decision.allowed else "patched" if decision.patch else "allowed"
-    fields = {
+def _event(path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> Event:
+    """Return who asked what and what came of it, never the object."""
+    return {
+        "message": "admission",
         "path": path,
         "uid": request.uid,
         "kind": request.kind,
         "namespace": request.namespace,
         "name": request.name or mapping(request.object, "metadata").get("generateName"),
         "operation": request.operation,
-        "decision": verdict,
+        "decision": "denied" if not decision.allowed else "patched" if decision.patch else "allowed",
         "reason": decision.reason,
         "ms": round(seconds * 1000, 2),
     }
-    _log.info("admission", extra={"fields": fields})

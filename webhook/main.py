@@ -19,7 +19,7 @@ from pathlib import Path
 from webhook.app import create_app
 from webhook.config import Config
 from webhook.configfile import ConfigFile
-from webhook.log import LEVELS, configure
+from webhook.log import LEVELS, EventLog, configure
 from webhook.readiness import Condition, Readiness
 from webhook.server import Address, serve, tls_context
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     config, configuration = _configuration(args.config)
     tls = None if args.plain_http else tls_context(*certificate)
     readiness = Readiness({"configuration": configuration})
-    app = create_app(config, readiness)
+    app = create_app(config, readiness, EventLog("webhook.admission"))
     serve(app, Address(args.host, args.port), tls, readiness, drain_seconds=args.drain_seconds)
     return 0
 

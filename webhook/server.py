@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -74,6 +75,8 @@ def serve(
         ssl_context_factory=None if tls is None else lambda *_: tls,
     )
     server = _Server(config)
+    config.load()
+    gc.freeze()  # what is loaded now stays: looking through it at each full collection would delay an admission
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_run(server, listener, readiness, drain_seconds))
 

@@ -285,7 +285,13 @@ def test_a_port_that_is_taken_is_told():
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(Failed, match=r"cannot listen on 127\.0\.0\.1:"),
     ):
-        serve(create_app(Config, Readiness({})), Address(*taken.getsockname()), None, Readiness({}), drain_seconds=0)
+        serve(
+            create_app(Config, Readiness({}), print),
+            Address(*taken.getsockname()),
+            None,
+            Readiness({}),
+            drain_seconds=0,
+        )
 
 
 @pytest.mark.parametrize(
