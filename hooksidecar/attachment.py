@@ -74,14 +74,16 @@ class Attachment:
         return self._pinned is not None
 
     def prepare(self, *, pause: Pause) -> None:
-        """Find the devices before anybody asks for them, or log why that failed.
+        """Find the devices before anybody asks for them, or log that it failed: then OnDefineDomain says why.
 
         Whatever the error is, a retry may mend it: of several metadata files one may come later than the others.
         """
         try:
             self._find(self._budget.start, pause, mends=DravirtError)
-        except DravirtError:
-            _log.error("serving without devices: OnDefineDomain will say why, and try again")
+        except DravirtError as error:
+            _log.error("serving without devices: OnDefineDomain will try again", extra={"reason": error.reason})
+        except Exception:  # noqa: BLE001 (the outermost loop of the start: whatever it is, the owner is to hear of it)
+            _log.exception("serving without devices: OnDefineDomain will try again")
 
     def define(self, domain_xml: bytes, vmi_json: bytes) -> bytes:
         """Return the domain with the devices in it. Raises DravirtError, which names the device and what to do."""

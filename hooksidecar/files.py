@@ -15,11 +15,11 @@ MAX_ENTRIES = 256
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_file(path: Path, *, within: Path, limit: int) -> bytes:
-    """Return the content of `path`, at most `limit` bytes and one more, by which a reader sees that it is too large.
+def read_file(path: Path, *, within: Path, limit: int) -> bytes | None:
+    """Return the content of `path`, None where it is absent.
 
-    Links may lead to any place below `within`. Raises Refused where they lead out or the file is none, Failed where it
-    is absent or cannot be read.
+    It ends after `limit` bytes and one more, by which a reader sees that it is too large. Links may lead to any place
+    below `within`. Raises Refused where they lead out or the file is none, Failed where it cannot be read.
     """
     try:
         fd = os.open(_inside(path, within), _OPEN)
@@ -30,6 +30,8 @@ def read_file(path: Path, *, within: Path, limit: int) -> bytes:
                 return file.read(limit + 1)
         finally:
             os.close(fd)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise _unreadable(path, error) from error
 

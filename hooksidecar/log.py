@@ -1,14 +1,14 @@
 """The log: one JSON object a line on stderr, for whoever collects the logs of pods.
 
-What belongs to an entry beside its text is passed as `extra`: its reason code, the device, the source. Nothing secret
-is ever passed: no token, no VMI, no domain.
+What belongs to an entry beside its text is passed as `extra`: its reason code, the devices with their sources. Nothing
+secret is ever passed: no token, no VMI, no domain.
 """
 
 import json
 import logging
 from datetime import UTC, datetime
 
-_EXTRA = ("reason", "device", "identity", "source", "devices")
+_EXTRA = ("reason", "devices")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 

@@ -59,8 +59,6 @@ def serve(environ: Mapping[str, str], *, budget: Budget = _BUDGET) -> int:
     log.configure(environ.get("DRAVIRT_LOG_LEVEL") or "info")
     try:
         _serve(Settings.of(environ), environ, budget)
-    except _Stopped:
-        return 0
     except DravirtError as error:
         _log.error("%s", error.message, extra={"reason": error.reason})
         return 3 if isinstance(error, Failed) else 1
@@ -81,10 +79,7 @@ def _serve(settings: Settings, environ: Mapping[str, str], budget: Budget) -> No
     server.stop(GRACE)
 
 
-class _Stopped(Exception):
-    """We were told to stop before we served."""
-
-
 def _pause(seconds: float) -> None:
+    """Wait, or exit where we are told to stop."""
     if signal.sigtimedwait(_STOP, seconds):
-        raise _Stopped
+        raise SystemExit(0)

@@ -74,7 +74,10 @@ class MetadataFiles:
         return [device for file in files for device in self._file(file) if base_request(device.request) == folder.name]
 
     def _file(self, file: Path) -> tuple[AllocatedDevice, ...]:
-        return decode_metadata(read_file(file, within=self._folder, limit=MAX_METADATA), path=str(file))
+        data = read_file(file, within=self._folder, limit=MAX_METADATA)
+        if data is None:
+            raise _not_yet(f"{file} is not there any more")
+        return decode_metadata(data, path=str(file))
 
 
 def _is_metadata(name: str) -> bool:

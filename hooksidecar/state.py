@@ -36,11 +36,12 @@ class State:
 
         Raises Refused where the file is broken or of another intent, Failed where it cannot be read.
         """
-        if not self._file.exists():
+        text = read_file(self._file, within=self._folder, limit=_LIMIT)
+        if text is None:
             return None
         path = str(self._file)
         try:
-            value = json.loads(read_file(self._file, within=self._folder, limit=_LIMIT))
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Refused(_WRONG, f"is no JSON: {error}", path=path) from error
         fields = Fields.of(value, path, _WRONG)

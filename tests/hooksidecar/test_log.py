@@ -26,7 +26,7 @@ def _record(message, *args, exc_info=None, **extra):
 
 
 def test_line_holds_time_level_text_and_what_is_known():
-    entry = _record("no %s\nhere", "gpu0", reason=Reason.UNRESOLVED, device="gpu0", token="secret")
+    entry = _record("no %s\nhere", "gpu0", reason=Reason.UNRESOLVED, devices=[], token="secret")
     time = entry.pop("time")
     assert time.endswith("+00:00")
     assert entry == {
@@ -34,7 +34,7 @@ def test_line_holds_time_level_text_and_what_is_known():
         "logger": "hooksidecar.x",
         "message": "no gpu0\nhere",
         "reason": "unresolved",
-        "device": "gpu0",
+        "devices": [],
     }
 
 

@@ -16,6 +16,8 @@ from support.nodetree import A40_MDEV, A100_MDEV
 from support.required import require
 from support.sidecars import APIS, DOMAIN, launcher_pod, wait_until
 
+from hooksidecar.attachment import Budget
+
 UNAVAILABLE, REFUSED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION
 ENTRY = entry(request="vgpu")
 
@@ -289,7 +291,7 @@ def test_stop_lets_the_running_call_finish(pod):
     answers = []
     call = threading.Thread(target=lambda: answers.append(attached(sidecar.hook().define())))
     call.start()
-    wait_until(lambda: "unresolved" in reasons(sidecar)[1:], what="the call")
+    wait_until(lambda: reasons(sidecar).count("unresolved") == 3, what="the call")  # two are from the start
     sidecar.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert sidecar.process.poll() is None
@@ -395,6 +397,19 @@ def test_unknown_log_level_does_not_stop_the_vm(pod):
     pod.allocate()
     sidecar = pod.start(pod.environment(ENTRY) | {"DRAVIRT_LOG_LEVEL": "loud"})
     assert attached(sidecar.hook().define()) == {"ua-gpu-gpu0": A100_MDEV}
+
+
+def test_message_that_is_none_is_refused_and_the_next_one_answered(pod):
+    pod.allocate()
+    sidecar = pod.start(pod.environment(ENTRY))
+    channel = grpc.insecure_channel(f"unix:{sidecar.sockets[0]}")
+    with channel, pytest.raises(grpc.RpcError):
+        channel.unary_unary("/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain")(b"\x0a\xff", timeout=5)
+    assert attached(sidecar.hook().define()) == {"ua-gpu-gpu0": A100_MDEV}
+
+
+def test_budgets_are_what_virt_launcher_and_the_startup_probe_allow():
+    assert Budget() == Budget(start=30, call=5)
 
 
 def test_nothing_of_domain_or_vmi_is_logged(pod):

@@ -51,6 +51,12 @@ def test_newer_devices_replace_the_older_ones(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["devices.json"]
 
 
+def test_state_that_cannot_be_looked_at_fails(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Failed):
+        State(tmp_path / "file").load(ASKED)
+
+
 @pytest.mark.parametrize(
     "other",
     [
