@@ -58,7 +58,8 @@ def prepend(item: Mapping[str, Any], value: Any, *parent: str | int) -> Operatio
 def _missing(item: Any, parent: tuple[str | int, ...], kind: type) -> int | None:
     """Return how many tokens of `parent` lead to something that is there, None where all do.
 
-    An empty mapping or list counts as missing: it is made anew in one operation, with the same result.
+    An empty mapping or list counts as missing: it is made anew in one operation, with the same result. What is of
+    another kind does not: the patch then fails to apply, and the object, which is malformed, is refused.
     """
     for depth, token in enumerate(parent):
         try:
@@ -67,7 +68,7 @@ def _missing(item: Any, parent: tuple[str | int, ...], kind: type) -> int | None
             return depth
         if item is None:
             return depth
-    return None if isinstance(item, kind) and item else len(parent) - 1
+    return len(parent) - 1 if item == kind() else None
 
 
 def _make(value: Any, parent: tuple[str | int, ...], missing: int) -> Operation:

@@ -36,6 +36,10 @@ class Placement:
         template = mapping(vm, "spec", "template")
         return cls(annotation_of(vm), annotation_of(template), annotations(vm).get(COPIED_ANNOTATION))
 
+    def holds(self, value: object) -> bool:
+        """True if `value` stands in one of the two places, or is none."""
+        return value is None or value in (self.metadata, self.template)
+
     def same_values(self, other: "Placement") -> bool:
         """True if the owner's two values are the same."""
         return (self.metadata, self.template) == (other.metadata, other.template)
@@ -70,7 +74,8 @@ def settle(now: Placement, before: Placement, written_by_owner: object) -> Place
     """
     is_copy = now.template is not None and now.copied == _mark(now.template) and now.template != written_by_owner
     if now.metadata is not None and (now.template is None or is_copy):
-        return Placement(now.metadata, now.metadata, _mark(now.metadata))
+        mark = None if now.metadata == written_by_owner else _mark(now.metadata)
+        return Placement(now.metadata, now.metadata, mark)
     if now.metadata is None and before.metadata is not None and is_copy:
         return Placement()
     return Placement(now.metadata, now.template, None)
@@ -90,10 +95,10 @@ def _written_by_owner(vm: RawObject) -> object:
 
 
 def _check_new_values(now: Placement, before: Placement) -> None:
-    """Refuse a value that is new and wrong. A stored value that did not change is never refused."""
-    if now.metadata is not None and now.metadata != before.metadata:
+    """Refuse a value that is new and wrong. A stored value is never refused, nor is our copy of it."""
+    if not before.holds(now.metadata):
         read_asked(now.metadata, FIELD)
-    if now.template is not None and now.template != before.template:
+    if not before.holds(now.template):
         read_asked(now.template, TEMPLATE_FIELD)
 
 
@@ -104,13 +109,12 @@ def _check_effect(vm: RawObject, settled: Placement, before: Placement, config: 
         warnings.append(f"{DEVICES_ANNOTATION}: the VM is running, the change takes effect at its next restart")
     if settled.template is None:
         return warnings
-    is_new = settled.template not in (before.metadata, before.template)
     try:
         asked = read_asked(settled.template, TEMPLATE_FIELD)
         template = mapping(vm, "spec", "template")
         check_devices(asked, mapping(template, "spec"), config.mode, path="spec.template.spec")
     except Refused as error:
-        if is_new:
+        if not before.holds(settled.template):
             raise
         return [*warnings, f"the VM will not start: {error.message}"]
     return [*warnings, *advice(asked, template, config.mode)]

@@ -5,8 +5,11 @@ Kubernetes' and KubeVirt's rules, so that a test compares two opinions.
 """
 
 import copy
+import hashlib
 import json
+from collections.abc import Iterator
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +94,11 @@ def _assert_replaces_nothing(item: Raw, path: str) -> None:
         assert not parent.get(key), f"add {path} replaces {parent[key]!r}"
 
 
+def mark(value: str) -> str:
+    """Return what dravirt notes on a VM about the value that it copied."""
+    return hashlib.sha256(value.encode()).hexdigest()
+
+
 def compute_of(pod: Raw) -> Raw:
     """Return the container named compute."""
     return next(container for container in pod["spec"]["containers"] if container["name"] == "compute")
@@ -114,9 +122,16 @@ def marker_of(pod: Raw) -> Raw:
 
 def hook_count(pod: Raw) -> int:
     """Return for how many hook sockets virt-launcher waits."""
-    compute = compute_of(pod)
-    items = compute.get("command", []) + compute.get("args", [])
-    return int(items[items.index("--hook-sidecars") + 1])
+    [count] = [int(items[index]) for items, index in _hook_counts(compute_of(pod))]
+    return count
+
+
+def _hook_counts(compute: Raw) -> Iterator[tuple[list[str], int]]:
+    """Yield where the number of the flag stands, in the form that KubeVirt writes: flag and number are two items."""
+    for items in (compute.get("command") or [], compute.get("args") or []):
+        for index, (item, following) in enumerate(pairwise(items)):
+            if item == "--hook-sidecars" and following.isdigit():
+                yield items, index + 1
 
 
 def qos_class(pod: Raw) -> str:
@@ -152,50 +167,49 @@ def without_injection(pod: Raw, original: Raw, *, mode: Mode = Mode.PLACEHOLDER)
     rest = copy.deepcopy(pod)
     spec, compute, before = rest["spec"], compute_of(rest), compute_of(original)
     assert spec["initContainers"].pop(0)["name"] == "dravirt-hook"
-    spec["resourceClaims"] = [entry for entry in spec["resourceClaims"] if not entry["name"].startswith("dravirt-")]
-    ours = {"dravirt-state"} | ({"hook-sidecar-sockets"} - _names(original["spec"].get("volumes", [])))
-    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] not in ours]
+    spec["resourceClaims"] = [entry for entry in spec["resourceClaims"] if not _is_ours(entry)]
+    ours = {"dravirt-state"} | ({"hook-sidecar-sockets"} - _names(original["spec"].get("volumes")))
+    spec["volumes"] = [volume for volume in spec["volumes"] if volume.get("name") not in ours]
     claims = compute["resources"]["claims"]
-    compute["resources"]["claims"] = [entry for entry in claims if not entry["name"].startswith("dravirt-")]
-    compute["env"] = [entry for entry in compute.get("env", []) if entry["name"] != ENV]
-    ours = {"hook-sidecar-sockets"} - _names(before.get("volumeMounts", []))
-    compute["volumeMounts"] = [mount for mount in compute["volumeMounts"] if mount["name"] not in ours]
-    _restore_resources(compute["resources"], before.get("resources", {}), mode)
-    _count_down(compute)
+    compute["resources"]["claims"] = [entry for entry in claims if not _is_ours(entry)]
+    compute["env"] = [entry for entry in compute.get("env") or [] if entry.get("name") != ENV]
+    ours = {"hook-sidecar-sockets"} - _names(before.get("volumeMounts"))
+    compute["volumeMounts"] = [mount for mount in compute["volumeMounts"] if mount.get("name") not in ours]
+    _restore_resources(compute["resources"], before.get("resources") or {}, mode)
+    items, index = next(_hook_counts(compute))
+    items[index] = str(int(items[index]) - 1)
     del rest["metadata"]["annotations"][INJECTED], rest["metadata"]["labels"][INJECTED]
     _drop_made(spec, original["spec"], "initContainers", "resourceClaims", "volumes")
-    _drop_made(compute["resources"], before.get("resources", {}), "claims")
+    _drop_made(compute["resources"], before.get("resources") or {}, "claims")
     _drop_made(compute, before, "env", "volumeMounts", "resources")
     return rest
 
 
-def _names(items: list[Raw]) -> set[str]:
-    return {item["name"] for item in items}
+def _names(items: list[Raw] | None) -> set[str | None]:
+    return {item.get("name") for item in items or []}
+
+
+def _is_ours(entry: Raw) -> bool:
+    return str(entry.get("name")).startswith("dravirt-")
 
 
 def _restore_resources(resources: Raw, before: Raw, mode: Mode) -> None:
     for side in ("limits", "requests"):
-        amounts = before.get(side, {})
+        amounts = before.get(side) or {}
         if mode is Mode.PLACEHOLDER and RESOURCE in amounts:
             assert RESOURCE not in resources[side]
             resources[side][RESOURCE] = amounts[RESOURCE]
-        if mode is Mode.APPEND and "memory" in amounts:
+        if mode is Mode.APPEND and (amounts.get("memory") or "")[:1].isdigit():  # (what is no quantity stays)
             assert quantity(resources[side]["memory"]) == quantity(amounts["memory"]) + GIB
             resources[side]["memory"] = amounts["memory"]
 
 
-def _count_down(compute: Raw) -> None:
-    for items in (compute.get("command", []), compute.get("args", [])):
-        if "--hook-sidecars" in items:
-            index = items.index("--hook-sidecars") + 1
-            items[index] = str(int(items[index]) - 1)
-
-
 def _drop_made(item: Raw, original: Raw, *keys: str) -> None:
-    """Drop the lists and mappings that had to be made first, once they are empty again."""
+    """Put lists and mappings that had to be made first, and are empty again, back to what they were: absent or null."""
     for key in keys:
-        if key not in original and not item.get(key):
+        if not original.get(key) and not item.get(key):
             item.pop(key, None)
+            item.update({key: original[key]} if key in original else {})
 
 
 def launcher_pod(devices: str | None = "a100-1-10c", *, placeholders: str | int | None = 1) -> Raw:

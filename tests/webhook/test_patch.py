@@ -102,3 +102,13 @@ def test_values_of_the_caller_are_not_shared_with_the_operations():
     [operation] = patch.append({}, values, "claims")
     values.append({"name": "b"})
     assert operation["value"] == [{"name": "a"}]
+
+
+@pytest.mark.parametrize(
+    "item", [{"spec": "x"}, {"spec": ["x"]}, {"spec": {"volumes": "x"}}, {"spec": {"volumes": 0}}], ids=str
+)
+def test_malformed_parent_is_never_replaced(item: dict):
+    """Kubernetes refuses such an object, and refuses it here already: the patch does not apply."""
+    for operations in (patch.append(item, [1], "spec", "volumes"), [patch.prepend(item, 1, "spec", "volumes")]):
+        with pytest.raises((jsonpatch.JsonPatchException, jsonpatch.JsonPointerException)):
+            applied(item, operations)

@@ -1,12 +1,11 @@
 """VMs: where the annotation stands, where it takes effect, and whose copy it is."""
 
 import copy
-import hashlib
 import json
 from dataclasses import dataclass
 
 import pytest
-from support.admission import APPEND, COPIED, DEVICES, PLACEHOLDER, RESOURCE, create, patched, update, vm
+from support.admission import APPEND, COPIED, DEVICES, PLACEHOLDER, RESOURCE, create, mark, patched, update, vm
 
 from dra.reasons import Reason
 from webhook.vm import decide
@@ -14,10 +13,6 @@ from webhook.vm import decide
 X, Y, Z = "a100-1-10c", "a100-2-20c", "a40-12q"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 RESTART = "dravirt.io/devices: the VM is running, the change takes effect at its next restart"
-
-
-def mark(value: str) -> str:
-    return hashlib.sha256(value.encode()).hexdigest()
 
 
 def placed(item: dict) -> tuple:
@@ -90,6 +85,14 @@ RULES = [
         Reason.ACCEPTED,
         applied=X,
         warning="template wins",
+    ),
+    Rule(
+        "template taken out behind the manifest's back",
+        (None, X, None),
+        (X, None, None),
+        (X, X, None),
+        Reason.COPIED,
+        applied=X,
     ),
     Rule("moved the other way", (None, X, None), (X, None, None), (X, X, mark(X)), Reason.COPIED),
     Rule(
@@ -231,8 +234,10 @@ def test_stored_value_is_never_denied(before: tuple, now: tuple):
         ((X, STORED, None), (Y, STORED, None)),
         ((STORED, X, None), (STORED, None, None)),
         ((STORED, STORED, mark(STORED)), (STORED, None, mark(STORED))),
+        ((STORED, X, None), (STORED, STORED, mark(STORED))),
+        ((None, STORED, None), (STORED, None, None)),
     ],
-    ids=["other value set on metadata", "template removed", "our copy removed"],
+    ids=["other value set on metadata", "template removed", "our copy removed", "copied in a first pass", "moved"],
 )
 def test_stored_value_that_takes_effect_is_warned_of(before: tuple, now: tuple):
     decision = decide(update(vm(*before), vm(*now)), PLACEHOLDER)
