@@ -43,5 +43,11 @@ format: $(STAMP) ## Format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+protos: ## Make the gRPC stubs anew, with the oldest grpcio-tools that pyproject.toml allows
+	@echo "==> protoc over hooksidecar/api/*.proto"
+	@$(PYTHON) -m venv build/protoc
+	@build/protoc/bin/pip install --quiet --disable-pip-version-check 'grpcio-tools==1.80.0'
+	@build/protoc/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. hooksidecar/api/*.proto
+
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
