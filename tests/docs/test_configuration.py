@@ -1,0 +1,52 @@
+"""docs/configuration.md shows what the configuration file takes and what holds without one."""
+
+import re
+
+import yaml
+from support.examples import ROOT, fenced
+from support.markdown import codes, rows
+
+from webhook.config import Config
+from webhook.configfile import _KEYS, read_config
+
+PAGE = ROOT / "docs" / "configuration.md"
+
+
+def test_the_file_shown_first_says_what_holds_without_a_file():
+    config, warnings = read_config(fenced(PAGE.read_text(), "yaml")[0], path="config.yaml")
+    assert (config, warnings) == (Config(), [])
+
+
+def test_the_file_shown_first_has_every_key_that_may_be_set():
+    shown = yaml.safe_load(fenced(PAGE.read_text(), "yaml")[0])
+    assert [*shown, "allocationService"] == list(_KEYS)
+
+
+def test_every_part_shown_is_taken_without_a_warning():
+    for block in fenced(PAGE.read_text(), "yaml")[1:]:
+        config, warnings = read_config(block, path="config.yaml")
+        assert config != Config()
+        assert warnings == []
+
+
+def test_the_table_has_every_key_and_its_default():
+    table = {code: codes(row[1]) for row in rows(PAGE.read_text()) for code in codes(row[0])}
+    shown = _leaves(yaml.safe_load(fenced(PAGE.read_text(), "yaml")[0]))
+    assert sorted(table) == sorted([*shown, "allocationService"])
+    for key, default in shown.items():
+        assert table[key] == [default], key
+
+
+def test_the_reserved_key_is_refused():
+    assert re.search(r"\| `allocationService` \| \| reserved", PAGE.read_text())
+
+
+def _leaves(value: dict, prefix: str = "") -> dict[str, str]:
+    """Return what is set, by path: a mapping that is empty counts as set."""
+    leaves: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            leaves |= _leaves(item, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = {"[]": "[]", "{}": "{}"}.get(str(item), str(item))
+    return leaves
