@@ -24,17 +24,24 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HostTree:
-    """A host's files below `root`. Paths are relative to it: `sys/bus/pci/devices`.
+    """One look at a host's files below `root`. Paths are relative to it: `sys/bus/pci/devices`.
 
     What is absent is None, False or empty. Everything else that cannot be read raises Refused (`broken_sysfs`), or
     Failed (`unreadable`) where the kernel answers with an error that may pass.
+    Where an entry leads is looked up once, since the functions of a board share most of their paths: a host that may
+    have changed meanwhile needs another look.
     """
 
-    __slots__ = ("_prefix", "_root")
+    __slots__ = ("_found", "_prefix", "_root")
 
     def __init__(self, root: Path) -> None:
         self._root = os.path.realpath(root)
         self._prefix = self._root.rstrip("/") + "/"
+        self._found: dict[str, tuple[str, bool]] = {}
+
+    def fresh(self) -> "HostTree":
+        """Return another look at the same host."""
+        return HostTree(Path(self._root))
 
     def at(self, path: str) -> str:
         """Return `path` as a person on this machine finds it."""
@@ -115,15 +122,27 @@ class HostTree:
 
     def _real(self, path: str) -> str | None:
         """Return where `path` leads after all links, None where nothing is there."""
-        try:
-            real, found = _follow(self.at(path))
-        except RecursionError as error:
-            raise self.broken(path, "is a chain of symbolic links without end") from error
-        except OSError as error:
-            raise self._failure(path, error) from error
-        if real != self._root and not real.startswith(self._prefix):
-            raise self.broken(path, f"leads to {real[:200]!r}, outside {self._root}")
-        return real if found else None
+        real = self._root
+        for name in path.split("/"):
+            if name not in ("", "."):
+                real, found = self._entry(real, name, path)
+                if real != self._root and not real.startswith(self._prefix):
+                    raise self.broken(path, f"leads to {real[:200]!r}, outside {self._root}")
+                if not found:
+                    return None
+        return real
+
+    def _entry(self, folder: str, name: str, path: str) -> tuple[str, bool]:
+        """Return where an entry of a real folder, on the way of `path`, leads and whether something is there."""
+        entry = f"{folder.rstrip('/')}/{name}"
+        if entry not in self._found:
+            try:
+                self._found[entry] = _follow(entry)
+            except RecursionError as error:
+                raise self.broken(path, "is a chain of symbolic links without end") from error
+            except OSError as error:
+                raise self._failure(path, error) from error
+        return self._found[entry]
 
     def _plain(self, path: str, name: str) -> str:
         """Return a name that is safe to print and to make a path of."""
@@ -137,12 +156,17 @@ class HostTree:
         return Failed(Reason.UNREADABLE, f"{self.at(path)}: cannot be read: {error.strerror}")
 
 
-def _follow(path: str) -> tuple[str, bool]:
-    """Return where `path` leads and whether something is there. A dangling link is followed as far as it goes."""
+def _follow(entry: str) -> tuple[str, bool]:
+    """Return where an entry of a real folder leads and whether something is there.
+
+    A dangling link is followed as far as it goes.
+    """
     try:
-        return os.path.realpath(path, strict=True), True
+        if stat.S_ISLNK(os.lstat(entry).st_mode) or entry.endswith("/.."):
+            return os.path.realpath(entry, strict=True), True
     except (FileNotFoundError, NotADirectoryError):
-        return os.path.realpath(path), False
+        return os.path.realpath(entry), False
+    return entry, True
 
 
 def _content(path: str) -> bytes | None:

@@ -14,6 +14,7 @@ def verify(devices: Iterable[Device], tree: HostTree) -> tuple[Device, ...]:
 
     Raises Refused where one is not there or cannot go into a VM, Failed where the node cannot be read.
     """
+    tree = tree.fresh()  # a device may have come or gone since it was looked at
     return tuple(_verify(device, tree) for device in devices)
 
 

@@ -102,6 +102,18 @@ def test_a_link_to_a_link_has_the_name_of_the_first(tree: HostTree, sys: Path) -
     assert tree.link_name("sys/first") == "second"
 
 
+def test_only_a_fresh_look_sees_what_changed(tree: HostTree, sys: Path) -> None:
+    (sys / "driver").symlink_to("nvidia")
+    (sys / "nvidia").write_text("x\n")
+    assert tree.read("sys/driver") == "x"
+
+    (sys / "nvidia").unlink()
+
+    assert tree.read("sys/driver") is None
+    assert tree.exists("sys/driver")
+    assert not tree.fresh().exists("sys/driver")
+
+
 def test_children_are_sorted(tree: HostTree, sys: Path) -> None:
     for name in ("b", "a", "c"):
         (sys / name).write_text("x\n")
