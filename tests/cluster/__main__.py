@@ -32,7 +32,7 @@ def main() -> int:
         prog="python -m cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("build", help="build all into the cache").set_defaults(run=lambda _: stack.prepare("node"))
+    commands.add_parser("build", help="build all into the cache").set_defaults(run=_build)
     test = commands.add_parser("test", help="run suites in a sandbox")
     test.add_argument("layers", choices=LAYERS)
     test.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
@@ -54,13 +54,18 @@ def main() -> int:
         return 2
 
 
+def _build(_: argparse.Namespace) -> int:
+    stack.prepare("node")
+    return 0
+
+
 def _test(args: argparse.Namespace) -> int:
     """Run pytest in a sandbox, and keep the logs of a run that fails."""
-    stack.prepare(args.layers)
+    image = stack.prepare(args.layers)
     logs = Path(tempfile.mkdtemp(prefix="dravirt-cluster-"))
     command = [sys.executable, "-m", "pytest", str(TESTS), "-m", args.layers, "-p", "no:cacheprovider"]
     command += ["--timeout=300", *args.pytest]
-    process = sandbox.start(command, logs, cwd=TREE)
+    process = sandbox.start(command, logs, image, cwd=TREE)
     try:
         code = process.wait()
     except KeyboardInterrupt:

@@ -26,7 +26,7 @@ def up() -> int:
     if _running():
         say("a cluster is running already: `python -m cluster status`")
         return 1
-    stack.prepare("node")
+    image = stack.prepare("node")
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     logs = folder / "logs"
@@ -34,7 +34,7 @@ def up() -> int:
         old.unlink()
     (folder / "ready").unlink(missing_ok=True)
     command = [sys.executable, "-m", "cluster.person", str(folder)]
-    process = sandbox.start(command, logs, cwd=TREE, start_new_session=True, stdin=subprocess.DEVNULL)
+    process = sandbox.start(command, logs, image, cwd=TREE, start_new_session=True, stdin=subprocess.DEVNULL)
     (folder / "pid").write_text(str(process.pid))
 
     def failed(*, late: bool) -> str | None:

@@ -21,7 +21,7 @@ from cluster.network import BRIDGE, HOST_NETWORK
 
 STATE = Path("/run/cluster")
 """The cluster's folder inside the sandbox."""
-_INSIDE = "DRAVIRT_CLUSTER_SANDBOX"
+_INSIDE, _LOGS, _IMAGE = "DRAVIRT_CLUSTER_SANDBOX", "DRAVIRT_CLUSTER_LOGS", "DRAVIRT_CLUSTER_IMAGE"
 _PRIVATE = ("/run", "/var/log", "/var/lib/cni")
 """Folders that programs write to wherever they are told to keep their state."""
 
@@ -34,15 +34,20 @@ class Sandbox:
     logs: Path
     """Outside, so that they outlive the sandbox."""
     cgroup: str
+    image: Path | None
+    """The archive of dravirt's image: built outside, where there is a network."""
 
 
 def current() -> Sandbox | None:
     """Return the sandbox that this process is in, None outside."""
     name = os.environ.get(_INSIDE)
-    return Sandbox(STATE, Path(os.environ["DRAVIRT_CLUSTER_LOGS"]), name) if name else None
+    if not name:
+        return None
+    image = os.environ.get(_IMAGE)
+    return Sandbox(STATE, Path(os.environ[_LOGS]), name, Path(image) if image else None)
 
 
-def start(command: Sequence[str], logs: Path, **popen: Any) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], logs: Path, image: Path | None = None, **popen: Any) -> subprocess.Popen[bytes]:
     """Start `command` in a new sandbox and return the process that ends with it.
 
     Ending that process by any signal ends everything in the sandbox.
@@ -52,7 +57,7 @@ def start(command: Sequence[str], logs: Path, **popen: Any) -> subprocess.Popen[
     make_cgroups(name)
     logs.mkdir(parents=True, exist_ok=True)
     unshare = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-    environment = {**os.environ, _INSIDE: name, "DRAVIRT_CLUSTER_LOGS": str(logs)}
+    environment = {**os.environ, _INSIDE: name, _LOGS: str(logs), _IMAGE: str(image or "")}
     inside = [*unshare, "--mount-proc", sys.executable, "-m", "cluster.sandbox", *command]
     process = subprocess.Popen(inside, env=environment, **popen)
     _watch(process.pid, name)

@@ -58,7 +58,7 @@ class Stack:
     def node(self) -> Node:
         """A node that runs pods."""
         plane, built = self.control_plane, programs.build(programs.NODE)
-        archives = [*images.launcher_images(built, self.sandbox.state), images.dravirt_image()]
+        archives = [*images.launcher_images(built, self.state), self.sandbox.image or images.dravirt_image()]
         with step("starting the node"):
             started = node.start(
                 self.processes, built, plane, self.state / "node", cgroup=self.sandbox.cgroup, images=archives
@@ -104,11 +104,15 @@ def open_stack(sandbox: Sandbox) -> Iterator[Stack]:
         yield Stack(sandbox, running.enter_context(Processes(sandbox.logs)), running)
 
 
-def prepare(layers: str) -> None:
-    """Build all that the layers need, outside the sandbox, which has no network. Raises Missing."""
+def prepare(layers: str) -> Path | None:
+    """Build all that the layers need, outside the sandbox, which has no network; return dravirt's image for a node.
+
+    Raises Missing.
+    """
     host.require(host.BASE)
     programs.build((*programs.CONTROL_PLANE, *programs.KUBEVIRT))
-    if layers == "node":
-        host.require((*host.NODE, *host.IMAGES))
-        programs.build(programs.NODE)
-        images.dravirt_image()
+    if layers != "node":
+        return None
+    host.require((*host.NODE, *host.IMAGES))
+    programs.build(programs.NODE)
+    return images.dravirt_image()
