@@ -142,6 +142,8 @@ def _webhook(case: Case, artefacts: Artefacts) -> Iterator[tuple[Server, httpx.C
         str(tls.certificate),
         "--tls-key",
         str(tls.key),
+        "--drain-seconds",  # there is no endpoint to be taken out of first
+        "0",
     ]
     if case.config:
         arguments += ["--config", str(case.config)]
