@@ -73,6 +73,7 @@ def intent_of(*requests, **options):
 
 def test_intent_is_written_as_the_contract_shows_it():
     request = DeviceRequest("gpu0", template="a100-1-10c")
+    assert intent_of(request) == Intent(Mode.PLACEHOLDER, (ClaimedRequest(request, "dravirt-gpu0"),))
     assert json.loads(intent_of(request).to_json()) == intent()
 
 
@@ -87,20 +88,22 @@ def test_the_least_intent_is_read():
     ) == read(intent())
 
 
+def test_as_many_devices_as_a_vm_can_have_are_read():
+    assert len(read(intent(devices=[device(name=f"g{index}") for index in range(32)])).devices) == 32
+
+
 def test_every_option_comes_back():
     requests = (
         DeviceRequest("a", claim="c", request="r/x", count=2, display=True),
         DeviceRequest("b", template="t", display=False, ramfb=False),
         DeviceRequest("d", claim="c", request="s", ramfb=True),
     )
-    written = Intent.of(
-        Mode.APPEND,
-        pod_claims(requests, path="devices"),
-        requests,
-        service=SERVICE,
-        attributes={"gpu.example.test": AttributeNames(("uuid",), ("bdf", "a.b/c"), ("name",))},
-        environment={"gpu.example.test": ("GPU_UUID", "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-2Q")},
-    )
+    attributes = {"gpu.example.test": AttributeNames(("uuid",), ("bdf", "a.b/c"), ("name",))}
+    environment = {"gpu.example.test": ("GPU_UUID", "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-2Q")}
+    claims = pod_claims(requests, path="devices")
+    written = Intent.of(Mode.APPEND, claims, requests, service=SERVICE, attributes=attributes, environment=environment)
+    assert (written.mode, written.service) == (Mode.APPEND, SERVICE)
+    assert (written.attributes, written.environment) == (attributes, environment)
     assert [claimed.pod_claim for claimed in written.devices] == ["dravirt-a-0", "dravirt-b", "dravirt-a-0"]
     assert read_intent(written.to_json(), path=PATH) == written
 
