@@ -124,6 +124,11 @@ class Sidecar:
         return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
+def _measured() -> dict[str, str]:
+    """Return what makes a process of ours report its coverage, where the test run measures it."""
+    return {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS")}
+
+
 class Pod:
     """The folders of a launcher pod, on a node of the given layouts."""
 
@@ -143,6 +148,7 @@ class Pod:
 
     def environment(self, *entries: Mapping[str, Any], **intent: Any) -> dict[str, str]:
         return {
+            **_measured(),
             "PATH": os.environ["PATH"],
             "DRAVIRT_INTENT": intent_json(*entries, **intent),
             "DRAVIRT_SOCKET_DIR": str(self.sockets),
@@ -181,7 +187,11 @@ class Pod:
         for sidecar in self.sidecars:
             for hook in sidecar.hooks:
                 hook.close()
-            if sidecar.process.poll() is None:
+            sidecar.process.terminate()
+        for sidecar in self.sidecars:
+            try:
+                sidecar.process.wait(15)
+            except subprocess.TimeoutExpired:
                 sidecar.process.kill()
                 sidecar.process.wait()
             for stream in (sidecar.process.stdout, sidecar.process.stdin):
