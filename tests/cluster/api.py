@@ -120,5 +120,15 @@ class Api:
         return self._resources[api_version, kind]
 
 
+def conditions(item: Object | None) -> list[Object]:
+    """Return the conditions in an object's status, none where there is none yet."""
+    return (item or {}).get("status", {}).get("conditions") or []
+
+
+def is_true(item: Object | None, condition: str) -> bool:
+    """True where the object has this condition with status True."""
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions(item))
+
+
 def _context(ca: Path) -> Any:
     return ssl.create_default_context(cafile=str(ca))

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from cluster.api import Api, Object
+from cluster.api import Api, Object, conditions
 from cluster.node import Node
 
 
@@ -50,7 +50,7 @@ def report(api: Api, vmi: Object, definition: Definition) -> None:
 
 def set_condition(api: Api, vmi: Object, condition: Object) -> None:
     """Write a condition of a VMI; `api` must act as virt-handler."""
-    others = [each for each in vmi["status"].get("conditions", ()) if each["type"] != condition["type"]]
+    others = [each for each in conditions(vmi) if each["type"] != condition["type"]]
     api.merge(vmi, {"status": {"conditions": [*others, condition]}})
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.api import Api, Object
+from cluster.api import Api, Object, is_true
 from cluster.controlplane import KUBEVIRT_API, KUBEVIRT_CONTROLLER, ControlPlane
 from cluster.network import HOST, VIRT_API, VIRT_CONTROLLER
 from cluster.process import Processes, until
@@ -100,8 +100,7 @@ def _install_kinds(api: Api, definitions: list[Object]) -> None:
 
     def established() -> bool:
         found = api.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
-        states = [condition for each in found for condition in each.get("status", {}).get("conditions", ())]
-        return sum(each["type"] == "Established" and each["status"] == "True" for each in states) >= len(definitions)
+        return sum(is_true(each, "Established") for each in found) >= len(definitions)
 
     until(established, seconds=60, what="KubeVirt's kinds established")
 
@@ -139,5 +138,4 @@ def _start_virt_controller(processes: Processes, programs: Mapping[str, Path], p
 
 def _available(api: Api) -> bool:
     service = api.get("apiregistration.k8s.io/v1", "APIService", "v1.subresources.kubevirt.io")
-    conditions = (service or {}).get("status", {}).get("conditions", ())
-    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
+    return is_true(service, "Available")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.api import ApiError, Object
+from cluster.api import ApiError, Object, is_true
 from cluster.controlplane import NODE, PROXY, ControlPlane
 from cluster.images import PAUSE_IMAGE
 from cluster.network import HOST, PODS
@@ -101,8 +101,7 @@ def start(
 
     def ready() -> bool:
         found = api.get("v1", "Node", NAME)
-        conditions = (found or {}).get("status", {}).get("conditions", ())
-        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return is_true(found, "Ready")
 
     started["kubelet"].wait_until(ready, seconds=90, what="node Ready")
     # With the node lifecycle controller off, nobody else removes the taint of a new node.

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster import machines, watching
-from cluster.api import ApiError
+from cluster.api import ApiError, conditions
 from cluster.dravirt import register
 from cluster.process import until
 from cluster.watching import KUBEVIRT
@@ -56,8 +56,8 @@ def test_a_start_is_tried_again_until_it_is_back(api, dravirt, namespace):
     api.merge(vm, {"spec": {"runStrategy": "Always"}})
 
     def failure():
-        conditions = api.refresh(vm).get("status", {}).get("conditions", ())
-        return [each["message"] for each in conditions if each["type"] == "Failure" and each["status"] == "True"]
+        found = conditions(api.refresh(vm))
+        return [each["message"] for each in found if each["type"] == "Failure" and each["status"] == "True"]
 
     (message, *_) = until(failure, seconds=30, what="condition Failure")
     dravirt.up()
@@ -77,8 +77,8 @@ def test_a_launcher_pod_that_is_refused_comes_when_it_is_back(stack, api, dravir
 
     def failure():
         vmis = api.list(KUBEVIRT, "VirtualMachineInstance", namespace)
-        conditions = [condition for each in vmis for condition in each.get("status", {}).get("conditions", ())]
-        return [each["message"] for each in conditions if each["type"] == "Synchronized" and each["status"] == "False"]
+        found = [condition for each in vmis for condition in conditions(each)]
+        return [each["message"] for each in found if each["type"] == "Synchronized" and each["status"] == "False"]
 
     (message, *_) = until(failure, seconds=30, what="condition Synchronized=False")
     register(api, stack.control_plane.authority.pem)

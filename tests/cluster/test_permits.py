@@ -3,6 +3,7 @@
 import pytest
 
 from cluster import kubevirt, machines, watching
+from cluster.api import conditions
 from cluster.process import until
 
 pytestmark = pytest.mark.cluster
@@ -31,8 +32,8 @@ def test_without_the_placeholder_kubevirts_denial_reaches_the_vm(api, permit, na
 
     def messages():
         vmis = api.list("kubevirt.io/v1", "VirtualMachineInstance", namespace)
-        conditions = [c for each in (api.refresh(vm), *vmis) for c in each.get("status", {}).get("conditions", ())]
-        return [each["message"] for each in conditions if "not permitted" in each.get("message", "")]
+        found = [condition for each in (api.refresh(vm), *vmis) for condition in conditions(each)]
+        return [each["message"] for each in found if "not permitted" in each.get("message", "")]
 
     (message, *_) = until(messages, seconds=30, what="KubeVirt's denial")
     assert "dravirt.io/gpu is not permitted in permittedHostDevices configuration" in message

@@ -9,6 +9,7 @@ import pytest
 from support.domains import host_devices, source
 
 from cluster import handler, machines, watching
+from cluster.api import conditions
 from cluster.process import until
 
 pytestmark = pytest.mark.node
@@ -70,8 +71,8 @@ def test_without_metadata_the_owner_reads_what_is_missing(stack, node, drivers, 
     assert "gpu0" in definition.error
     assert "gpu0" in node.logs(pod, SIDECAR)
     handler.report(stack.handler, watching.vmi_of(stack.api, namespace), definition)
-    conditions = watching.vmi_of(stack.api, namespace)["status"]["conditions"]
-    (message,) = (each["message"] for each in conditions if each["type"] == "Synchronized")
+    found = conditions(watching.vmi_of(stack.api, namespace))
+    (message,) = (each["message"] for each in found if each["type"] == "Synchronized")
     assert "gpu0" in message
 
 

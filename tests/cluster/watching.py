@@ -1,6 +1,6 @@
 """What the suites wait for: the launcher pod of a VM, what it becomes, and its end."""
 
-from cluster.api import Api, ApiError, Object
+from cluster.api import Api, ApiError, Object, conditions, is_true
 from cluster.machines import CLAIMS
 from cluster.process import until
 
@@ -27,9 +27,7 @@ def running(api: Api, pod: Object, *, seconds: float = 120) -> Object:
 
     def ready() -> Object | None:
         found = api.refresh(pod)
-        conditions = (found or {}).get("status", {}).get("conditions", ())
-        is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-        return found if is_ready else None
+        return found if is_true(found, "Ready") else None
 
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     return until(ready, seconds=seconds, what=f"pod {name} ready", failed=reasons(api, namespace))
@@ -50,8 +48,8 @@ def unschedulable(api: Api, pod: Object, *, seconds: float = 30) -> str:
     """Return why the scheduler finds no node for a pod."""
 
     def reason() -> str | None:
-        conditions = (api.refresh(pod) or {}).get("status", {}).get("conditions", ())
-        return next((each["message"] for each in conditions if each.get("reason") == "Unschedulable"), None)
+        found = conditions(api.refresh(pod))
+        return next((each["message"] for each in found if each.get("reason") == "Unschedulable"), None)
 
     return until(reason, seconds=seconds, what=f"pod {pod['metadata']['name']} unschedulable")
 
@@ -77,8 +75,8 @@ def start_on_paper(api: Api, pod: Object) -> None:
         {"name": name, "ready": True, "started": True, "state": state, "image": "", "imageID": "", "restartCount": 0}
         for name in names
     ]
-    conditions = [{"type": name, "status": "True"} for name in ("Ready", "ContainersReady", "Initialized")]
-    status = {"phase": "Running", "conditions": conditions, "containerStatuses": containers, "podIP": "10.88.0.9"}
+    ready = [{"type": name, "status": "True"} for name in ("Ready", "ContainersReady", "Initialized")]
+    status = {"phase": "Running", "conditions": ready, "containerStatuses": containers, "podIP": "10.88.0.9"}
     api.merge(pod, {"status": status}, subresource="status")
 
 
@@ -120,8 +118,7 @@ def reasons(api: Api, namespace: str):
         lines = [f"{each['reason']}: {each['message'][:300]}" for each in api.list("v1", "Event", namespace)[-15:]]
         for kind, version in (("VirtualMachine", KUBEVIRT), ("VirtualMachineInstance", KUBEVIRT), ("Pod", "v1")):
             for each in api.list(version, kind, namespace):
-                conditions = each.get("status", {}).get("conditions", ())
-                shown = [f"{c['type']}={c['status']} {c.get('message', '')[:200]}" for c in conditions]
+                shown = [f"{c['type']}={c['status']} {c.get('message', '')[:200]}" for c in conditions(each)]
                 lines.append(f"{kind} {each['metadata']['name']}: {'; '.join(shown)}")
         return "\n" + "\n".join(lines)
 
