@@ -90,12 +90,12 @@ def _ramfb_holder(devices: list[tuple[DeviceRequest, str]]) -> str | None:
 
 
 def _display_options(request: DeviceRequest, *, has_ramfb: bool) -> dict[str, Any]:
-    """Return the entry's `virtualGPUOptions`, none where the request says nothing of a display.
+    """Return the entry's `virtualGPUOptions`, none where the request asks for no display and refuses none.
 
     KubeVirt gives a ramfb to each display that does not forbid it, and libvirt refuses a second one, so all displays
     but one forbid it. Source: KubeVirt virtwrap/device/hostdevice/hostdev.go.
     """
-    if request.display is None and request.ramfb is None:
+    if request.display is None and not request.ramfb:
         return {}
     if request.display is False:
         return {"virtualGPUOptions": {"display": {"enabled": False}}}

@@ -36,7 +36,8 @@ def find_target(launcher: Launcher, asked: Asked) -> Target:
     """Return what an injection changes. Raises Refused where the pod lacks it or a name of ours is taken."""
     spec = mapping(launcher.pod, "spec")
     if launcher.compute_index is None:
-        raise Refused(Reason.NO_COMPUTE, "has no container named compute", path="spec.containers")
+        message = "has no container named compute: is it a virt-launcher that dravirt knows?"
+        raise Refused(Reason.NO_COMPUTE, message, path="spec.containers")
     compute = f"spec.containers[{launcher.compute_index}]"
     if launcher.hook_flag is None:
         message = "has no --hook-sidecars with a number in command or args: is it a virt-launcher that dravirt knows?"

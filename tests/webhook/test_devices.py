@@ -61,6 +61,11 @@ ON, OFF, NO_RAMFB, RAMFB = (
             id="the one that asks has it",
         ),
         pytest.param(
+            [entry("a"), entry("b", ramfb=False)],
+            [placeholder("a"), placeholder("b")],
+            id="no ramfb is no wish for a display",
+        ),
+        pytest.param(
             [entry("a", display=True, ramfb=False), entry("b", display=True)],
             [placeholder("a", **NO_RAMFB), placeholder("b", **ON)],
             id="the one that does not want it has it not",

@@ -356,7 +356,9 @@ def test_launcher_without_a_hook_flag_is_denied(field: str, value: object):
 def test_launcher_without_compute_is_denied():
     item = launcher_pod(placeholders=None)
     compute_of(item)["name"] = "other"
-    assert refusal(item, config=APPEND) == (Reason.NO_COMPUTE, "spec.containers: has no container named compute")
+    reason, text = refusal(item, config=APPEND)
+    assert reason is Reason.NO_COMPUTE
+    assert text == "spec.containers: has no container named compute: is it a virt-launcher that dravirt knows?"
 
 
 # Migration targets.

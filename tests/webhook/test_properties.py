@@ -32,8 +32,8 @@ from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
 from webhook.vm import Placement, settle
 
-MANY = settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-FEW = settings(MANY, max_examples=12)
+MANY = settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(MANY, max_examples=8)
 configs = st.sampled_from([PLACEHOLDER, APPEND])
 
 
@@ -94,7 +94,7 @@ BASES = [*PODS, vmi(), vmi(gpus=[{"name": "a"}]), vm("a", "b", "c"), vm(None, "a
 raw_objects = st.sampled_from(BASES).flatmap(broken) | st.dictionaries(st.text(max_size=4), anything, max_size=3)
 
 
-@settings(MANY, max_examples=600)
+@settings(MANY, max_examples=400)
 @given(
     raw_objects,
     raw_objects | st.none(),
