@@ -1,0 +1,40 @@
+"""One libvirt for all tests of a process, and the matrix of what it said to each domain, in the terminal."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.libvirtembed import MISSING, Libvirt
+from support.libvirtkinds import KINDS
+from support.libvirtmatrix import PROPERTY, Cell, matrix
+from support.required import require
+
+
+@pytest.fixture(scope="session")
+def opened() -> Iterator[Libvirt | None]:
+    """libvirt, None where it is not installed."""
+    libvirt = Libvirt.open()
+    yield libvirt
+    if libvirt:
+        libvirt.close()
+
+
+@pytest.fixture
+def libvirt(opened: Libvirt | None) -> Libvirt:
+    """libvirt. Where it is not installed the test is skipped."""
+    require(opened, MISSING)
+    assert opened
+    return opened
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for of_outcome in ("passed", "failed") for report in terminalreporter.getreports(of_outcome)]
+    cells = [
+        Cell.from_json(str(value))
+        for report in reports
+        for name, value in report.user_properties
+        if name == PROPERTY and report.when == "call"
+    ]
+    if cells:
+        terminalreporter.section("libvirt and QEMU on every domain")
+        for line in matrix(cells, list(KINDS)):
+            terminalreporter.write_line(line)

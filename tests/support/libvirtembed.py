@@ -1,0 +1,102 @@
+"""A real libvirt in the process of the test: its QEMU driver as `qemu:///embed`, without a daemon and without root.
+
+libvirt takes one root folder per process, and one process per root folder: `Libvirt.open` is called once.
+Source: libvirt drvqemu, Embedded driver.
+"""
+
+import os
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+MISSING = (
+    "libvirt or QEMU is missing: run tests/integration/libvirt/install.sh .venv/bin/python (apt-get install "
+    "libvirt-daemon-driver-qemu qemu-system-x86 libvirt-dev gcc, pip install libvirt-python)"
+)
+_CONFIGURATION = """\
+security_driver = "none"
+remember_owner = 0
+namespaces = []
+cgroup_controllers = []
+stdio_handler = "file"
+"""
+_AS_ROOT = 'user = "root"\ngroup = "root"\n'
+
+
+class Rejected(Exception):
+    """libvirt refuses a domain, in its own words."""
+
+
+class Libvirt:
+    """The QEMU driver. Nothing is started by it unless `connection` is used for that."""
+
+    def __init__(self, api: Any, connection: Any, folder: Path) -> None:
+        self.api = api
+        """The module `libvirt`, which is there only where its library is."""
+        self.connection = connection
+        self.folder = folder
+
+    @classmethod
+    def open(cls, folder: Path | None = None) -> "Libvirt | None":
+        """Return libvirt with its files in a new folder or the one given, None where it is not installed."""
+        # Read when the library is loaded; what libvirt has to say comes with each error as well.
+        os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null")
+        try:
+            import libvirt
+        except ImportError:
+            return None
+        if not shutil.which("qemu-system-x86_64"):
+            return None
+        folder = folder or _short_folder()
+        (folder / "etc").mkdir()
+        # As root, libvirt would run QEMU as a user of its own.
+        configuration = _CONFIGURATION + (_AS_ROOT if os.geteuid() == 0 else "")
+        (folder / "etc/qemu.conf").write_text(configuration)
+        libvirt.registerErrorHandler(lambda *_: None, None)
+        libvirt.virEventRegisterDefaultImpl()
+        return cls(libvirt, libvirt.open(f"qemu:///embed?root={folder}"), folder)
+
+    def close(self) -> None:
+        """Close it and remove its files."""
+        self.connection.close()
+        shutil.rmtree(self.folder)
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """The version of libvirt."""
+        return _version(self.connection.getLibVersion())
+
+    @property
+    def qemu_version(self) -> tuple[int, int, int]:
+        """The version of QEMU."""
+        return _version(self.connection.getVersion())
+
+    def keep(self, domain_xml: bytes) -> bytes:
+        """Define a domain, return what libvirt keeps of it, and undefine it. Raises Rejected."""
+        try:
+            domain = self.connection.defineXML(domain_xml.decode())
+        except self.api.libvirtError as error:
+            raise Rejected(str(error)) from error
+        try:
+            return domain.XMLDesc(self.api.VIR_DOMAIN_XML_INACTIVE).encode()
+        finally:
+            domain.undefineFlags(self.api.VIR_DOMAIN_UNDEFINE_NVRAM)
+
+    def qemu_arguments(self, domain_xml: bytes) -> list[str]:
+        """Return the words of the command that would start QEMU for a domain. Raises Rejected."""
+        try:
+            return shlex.split(self.connection.domainXMLToNative("qemu-argv", domain_xml.decode()))
+        except self.api.libvirtError as error:
+            raise Rejected(str(error)) from error
+
+
+def _short_folder() -> Path:
+    """Return a folder in memory, as definitions are synced to disk, and with a path short enough for its sockets."""
+    memory = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="lv", dir=memory if os.access(memory, os.W_OK) else "/tmp"))
+
+
+def _version(number: int) -> tuple[int, int, int]:
+    return number // 1_000_000, number // 1000 % 1000, number % 1000
