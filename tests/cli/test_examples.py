@@ -10,6 +10,7 @@ import pytest
 import yaml
 from lxml import etree
 from support.examples import FOLDERS, ROOT, Example, fenced
+from support.markdown import codes, rows, section
 
 # What libvirt must get, by the annotation and the metadata of each example: alias, device, display, ramfb.
 HOST_DEVICES = {
@@ -120,6 +121,19 @@ def test_its_readme_shows_what_is_printed(simulated):
     (shown,) = fenced((simulated.example.folder / "README.md").read_text(), "text")
     assert len(shown.splitlines()) == len(HOST_DEVICES[simulated.name])
     assert set(shown.splitlines()) <= printed
+
+
+def test_the_readme_of_the_project_shows_what_is_printed(simulated):
+    table = section(ROOT / "README.md", "## Examples")
+    (shown,) = [codes(row[2]) for row in rows(table) if row[0].startswith(f"[{simulated.name}]")]
+    assert len(shown) == len(HOST_DEVICES[simulated.name])
+    assert all(device in simulated.printed for device in shown)
+
+
+def test_the_readme_of_the_project_shows_the_end_of_the_demo(simulated):
+    if simulated.name == "mig-backed-mdev":
+        demo, *_ = fenced((ROOT / "README.md").read_text(), "text")
+        assert {line for line in demo.splitlines() if line} <= set(simulated.printed.splitlines())
 
 
 def test_its_readme_shows_the_host_devices(simulated):
