@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dra.errors import Failed
 from dra.reasons import Reason
@@ -25,6 +26,8 @@ Source: k8s.io/apimachinery/pkg/util/net, SetTransportDefaults.
 """
 FINISH_SECONDS = 10
 """For the reviews under way when the server stops: twice the timeout of the webhooks."""
+MAX_HEAD = 64 * 1024
+"""Bytes of a request's line and headers; the API server sends a few hundred."""
 _BACKLOG = 2048
 
 _log = logging.getLogger(__name__)
@@ -63,7 +66,7 @@ def serve(
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=_BoundedHead,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -79,6 +82,28 @@ def serve(
     gc.freeze()  # what is loaded now stays: looking through it at each full collection would delay an admission
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_run(server, listener, readiness, drain_seconds))
+
+
+class _BoundedHead(HttpToolsProtocol):
+    """HTTP/1.1 that ends a connection whose request line and headers grow too long: its parser would keep them all."""
+
+    _head = 0
+    _in_head = True
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            self._head += len(data)
+            if self._head > MAX_HEAD:
+                self.send_400_response(f"The request line and headers are longer than {MAX_HEAD} bytes.")
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._in_head = False
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._head, self._in_head = 0, True
 
 
 class _Server(uvicorn.Server):
