@@ -258,6 +258,26 @@ def test_provisioning_pod_with_a_claim_of_our_name_is_denied():
     )
 
 
+@forged
+def test_forged_marker_and_claims_are_no_injection_of_a_provisioning_pod(text: str):
+    """Only a pod that is just as dravirt leaves it, without the placeholder, counts as done."""
+    item = provisioning_pod()
+    item["spec"]["resourceClaims"] = [{"name": "dravirt-gpu0", "resourceClaimTemplateName": "a100-1-10c"}]
+    item["metadata"]["annotations"][INJECTED] = text
+    assert refusal(item)[0] is Reason.NAME_CONFLICT
+    for side in ("limits", "requests"):
+        del compute_of(item)["resources"][side][RESOURCE]
+    done = decide(create(item), PLACEHOLDER).allowed
+    assert done is (text == '{"mode": "provisioning"}')
+
+
+def test_placeholder_that_came_back_after_an_injection_is_denied():
+    item = injected(launcher_pod())
+    compute_of(item)["resources"]["limits"][RESOURCE] = "1"
+    assert refusal(item)[0] is Reason.NAME_CONFLICT
+    assert not validation.decide(create(item), PLACEHOLDER).allowed
+
+
 PVC = {"persistentVolumeClaim": {"claimName": "mine"}}
 TAKEN = {
     "state": ("volumes", {"name": "dravirt-state", **PVC}, "spec.volumes[1]", "dravirt-state"),
