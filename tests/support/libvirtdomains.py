@@ -9,19 +9,17 @@ from dra.contract import placeholder_uuid
 
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-REST = (
-    '<os><type arch="x86_64" machine="q35">hvm</type></os><vcpu>1</vcpu><features><acpi/></features>'
-    '<cpu mode="host-model"/>'
-)
-"""What a domain of `domains.small_domain` needs beside its devices for libvirt to take it."""
+DISK = "/var/run/kubevirt/container-disks/disk_0.img"
 
 
 def small_domain(*devices: str) -> bytes:
-    """Return a small domain that libvirt takes, with these device elements."""
-    return domains.small_domain(*devices, rest=REST).replace(b'<disk type="file">', _DISK)
-
-
-_DISK = b'<disk type="file" device="disk"><source file="/var/run/kubevirt/container-disks/disk_0.img"/>'
+    """Return a small domain that libvirt takes, with these device elements and the disk `DISK`."""
+    rest = (
+        '<os><type arch="x86_64" machine="q35">hvm</type></os><vcpu>1</vcpu><features><acpi/></features>'
+        '<cpu mode="host-model"/>'
+    )
+    disk = f'<disk type="file" device="disk"><source file="{DISK}"/>'
+    return domains.small_domain(*devices, rest=rest).replace(b'<disk type="file">', disk.encode())
 
 
 def for_emulation(domain_xml: bytes) -> bytes:
@@ -29,7 +27,7 @@ def for_emulation(domain_xml: bytes) -> bytes:
 
     No host device is touched. What is:
     - `type="kvm"` becomes `qemu`: emulation, since /dev/kvm may not be there;
-    - `<maxMemory slots="0">` goes: libvirt before 9.? refuses no slots;
+    - `<maxMemory slots="0">` goes: libvirt 9.0 refuses it;
     - `<hugepages>` and `<tpm>` go: they need a hugetlbfs mount and swtpm;
     - `<interface>`s become `user` ones: the tap of a pod is made before libvirt starts.
     """

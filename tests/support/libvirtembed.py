@@ -56,7 +56,11 @@ class Libvirt:
         (folder / "etc/qemu.conf").write_text(configuration)
         libvirt.registerErrorHandler(lambda *_: None, None)
         libvirt.virEventRegisterDefaultImpl()
-        return cls(libvirt, libvirt.open(f"qemu:///embed?root={folder}"), folder)
+        try:
+            return cls(libvirt, libvirt.open(f"qemu:///embed?root={folder}"), folder)
+        except libvirt.libvirtError:
+            shutil.rmtree(folder)
+            raise
 
     def close(self) -> None:
         """Close it and remove its files."""
