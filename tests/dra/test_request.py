@@ -109,6 +109,10 @@ def test_null_is_as_good_as_absent(load):
     assert parse(json.dumps([entry | nulls]), load) == parse(json.dumps([entry]), load)
 
 
+def test_an_annotation_may_have_as_many_characters_as_the_limit_says():
+    assert parse("a100" + " " * (MAX_ANNOTATION - 4)) == (DeviceRequest("gpu0", template="a100"),)
+
+
 @LOADERS
 def test_the_longest_annotation_that_makes_sense_fits_in(load):
     entries = [LONGEST_ENTRY | {"name": f"{'n' * 47}-{index:02}"} for index in range(MAX_DEVICES)]
