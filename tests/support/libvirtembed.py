@@ -4,6 +4,7 @@ libvirt takes one root folder per process, and one process per root folder: `Lib
 Source: libvirt drvqemu, Embedded driver.
 """
 
+import importlib.util
 import os
 import shlex
 import shutil
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 MISSING = (
-    "libvirt or QEMU is missing: run tests/integration/libvirt/install.sh .venv/bin/python (apt-get install "
-    "libvirt-daemon-driver-qemu qemu-system-x86 libvirt-dev gcc, pip install libvirt-python)"
+    "libvirt or QEMU is missing: `tests/integration/libvirt/install.sh .venv/bin/python` installs the packages "
+    "libvirt-daemon-driver-qemu, qemu-system-x86 and libvirt-dev and the Python binding libvirt-python"
 )
 _CONFIGURATION = """\
 security_driver = "none"
@@ -23,6 +24,11 @@ cgroup_controllers = []
 stdio_handler = "file"
 """
 _AS_ROOT = 'user = "root"\ngroup = "root"\n'
+
+
+def is_installed() -> bool:
+    """True where libvirt's binding and QEMU are there."""
+    return importlib.util.find_spec("libvirt") is not None and shutil.which("qemu-system-x86_64") is not None
 
 
 class Rejected(Exception):
@@ -39,16 +45,12 @@ class Libvirt:
         self.folder = folder
 
     @classmethod
-    def open(cls, folder: Path | None = None) -> "Libvirt | None":
-        """Return libvirt with its files in a new folder or the one given, None where it is not installed."""
+    def open(cls, folder: Path | None = None) -> "Libvirt":
+        """Return libvirt with its files in a new folder or the one given."""
         # Read when the library is loaded; what libvirt has to say comes with each error as well.
         os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null")
-        try:
-            import libvirt
-        except ImportError:
-            return None
-        if not shutil.which("qemu-system-x86_64"):
-            return None
+        import libvirt
+
         folder = folder or _short_folder()
         (folder / "etc").mkdir()
         # As root, libvirt would run QEMU as a user of its own.

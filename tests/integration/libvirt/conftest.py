@@ -3,27 +3,23 @@
 from collections.abc import Iterator
 
 import pytest
-from support.libvirtembed import MISSING, Libvirt
+from support.libvirtembed import MISSING, Libvirt, is_installed
 from support.libvirtkinds import KINDS
 from support.libvirtmatrix import PROPERTY, Cell, matrix
 from support.required import require
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "libvirt" in getattr(item, "fixturenames", ()):
+        require(is_installed(), MISSING)
+
+
 @pytest.fixture(scope="session")
-def opened() -> Iterator[Libvirt | None]:
-    """libvirt, None where it is not installed."""
-    libvirt = Libvirt.open()
-    yield libvirt
-    if libvirt:
-        libvirt.close()
-
-
-@pytest.fixture
-def libvirt(opened: Libvirt | None) -> Libvirt:
-    """libvirt. Where it is not installed the test is skipped."""
-    require(opened, MISSING)
-    assert opened
-    return opened
+def libvirt() -> Iterator[Libvirt]:
+    """The one libvirt of this process."""
+    opened = Libvirt.open()
+    yield opened
+    opened.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

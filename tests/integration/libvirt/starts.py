@@ -60,9 +60,7 @@ class Host:
         script = Path(__file__).with_name("emulator.py")
         self.emulator.write_text(f'#!/bin/sh\nexec {sys.executable} -B {script} {self.commands} "$@"\n')
         self.emulator.chmod(0o755)
-        libvirt = Libvirt.open(folder)
-        assert libvirt
-        self.libvirt = libvirt
+        self.libvirt = Libvirt.open(folder)
 
     def domain(self, name: str, devices: Sequence[Device]) -> bytes:
         """Return the domain of a VM after two passes, ready to be started."""

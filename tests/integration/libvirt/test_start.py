@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import libvirtembed
+from support.libvirtembed import Libvirt
 from support.libvirtverdict import misstarted
 from support.nodetree import LAYOUTS, identity
 from support.required import require
@@ -36,9 +36,8 @@ def may_unshare() -> bool:
 
 
 @pytest.fixture(scope="module")
-def told(opened: object) -> Iterator[dict[str, Any]]:
+def told(libvirt: Libvirt) -> Iterator[dict[str, Any]]:
     """What came of each start."""
-    require(opened, libvirtembed.MISSING)
     require(may_unshare(), UNSHARE_MISSING)
     with tempfile.TemporaryDirectory(prefix="lv", dir="/tmp") as folder:
         done = subprocess.run(
