@@ -10,7 +10,8 @@ class AllocatedDevice:
     """One device of a claim's allocation and what is known about it.
 
     `request` is `main`, or `main/sub` where the scheduler chose a sub-request. `attributes` are raw, as
-    `{"name": {"string": "value"}}`. Source: k8s.io/api/resource/v1, DeviceRequestAllocationResult; KEP-5304.
+    `{"name": {"string": "value"}}`; `data` is what the driver wrote into the claim's status, in a form of its own.
+    Source: k8s.io/api/resource/v1, DeviceRequestAllocationResult, AllocatedDeviceStatus; KEP-5304.
     """
 
     request: str
@@ -19,6 +20,7 @@ class AllocatedDevice:
     device: str
     share_id: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sort_key(self) -> tuple[str, str, str, str, str]:

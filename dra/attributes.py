@@ -4,10 +4,14 @@ No attribute name for the UUID of a mediated device is standardised, and a drive
 bare `pciBusID` of a virtual function beside the standard one, which is its physical function's. So the order is: UUID,
 bare address, standard address. A bare name and `<driver>/<name>` are the same attribute.
 Source: k8s.io/api/resource/v1, QualifiedName; kubernetes/kubernetes#135552.
+
+The data that a driver writes into a claim's status has no format; the same names are looked for there, plain or as
+attributes are written. It comes first: it says what was prepared, a slice what was offered.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dra.allocation import AllocatedDevice
 from dra.errors import Refused
@@ -15,6 +19,8 @@ from dra.identity import Identity, MdevUUID, PciAddress
 from dra.reasons import Reason
 
 STANDARD_PCI_ADDRESS = "resource.kubernetes.io/pciBusID"
+_DATA_PCI_ADDRESS = "pciAddress"
+"""Looked for in a status after the driver's own names: what dravirt itself calls a PCI address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +49,48 @@ def names_for(driver: str, table: AttributeTable) -> AttributeNames:
 
 
 def identity_of(device: AllocatedDevice, table: AttributeTable) -> Identity | None:
-    """Return the identity that the device's attributes hold, None where they hold none (yet).
+    """Return the identity of the device, from its status before its attributes; None where neither holds one (yet).
 
-    A device with both is a mediated device: its address is the parent's. Raises Refused where an attribute is
-    malformed or its two spellings differ.
+    A device with both is a mediated device: its address is the parent's. Raises Refused where what should be an
+    identity is malformed or its two spellings differ.
     """
+    return identity_in_status(device, table) or _first(device, device.attributes, names_for(device.driver, table))
+
+
+def identity_in_status(device: AllocatedDevice, table: AttributeTable) -> Identity | None:
+    """Return the identity that the driver wrote into the claim's status, None where it wrote none. Raises Refused."""
     names = names_for(device.driver, table)
-    for name in names.mdev_uuid:
-        if uuid := _identity(MdevUUID, device, name):
-            return uuid
-    for name in names.pci_address:
-        if address := _identity(PciAddress, device, name):
-            return address
-    return None
+    names = replace(names, pci_address=(*names.pci_address, _DATA_PCI_ADDRESS))
+    values = {key: {"string": value} if isinstance(value, str) else value for key, value in device.data.items()}
+    return _first(device, values, names)
 
 
 def profile_of(device: AllocatedDevice, table: AttributeTable) -> str | None:
     """Return the vGPU profile that the device's attributes name, such as `NVIDIA A100-1-5C`."""
-    profiles = (text for name in names_for(device.driver, table).profile for text in _texts(device, name).values())
+    profiles = (
+        text
+        for name in names_for(device.driver, table).profile
+        for text in _texts(device, device.attributes, name).values()
+    )
     return next(profiles, None)
 
 
-def _identity(kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, name: str) -> Identity | None:
+def _first(device: AllocatedDevice, values: Mapping[str, Any], names: AttributeNames) -> Identity | None:
+    for name in names.mdev_uuid:
+        if uuid := _identity(MdevUUID, device, values, name):
+            return uuid
+    for name in names.pci_address:
+        if address := _identity(PciAddress, device, values, name):
+            return address
+    return None
+
+
+def _identity(
+    kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, values: Mapping[str, Any], name: str
+) -> Identity | None:
     """Return the identity in the attribute `name`. `3b:00.4` and `0000:3B:00.4` are one, so identities are compared."""
     found: dict[str, Identity] = {}
-    for spelling, text in _texts(device, name).items():
+    for spelling, text in _texts(device, values, name).items():
         try:
             found[spelling] = kind.parse(text)
         except ValueError as error:
@@ -78,11 +101,11 @@ def _identity(kind: type[MdevUUID] | type[PciAddress], device: AllocatedDevice, 
     return next(iter(found.values()), None)
 
 
-def _texts(device: AllocatedDevice, name: str) -> dict[str, str]:
+def _texts(device: AllocatedDevice, values: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the values of the attribute by spelling. Values of other types than text are unusable."""
     bare = name.removeprefix(f"{device.driver}/")
     spellings = (bare,) if "/" in bare else (bare, f"{device.driver}/{bare}")
-    return {spelling: text for spelling in spellings if (text := _string(device.attributes.get(spelling)))}
+    return {spelling: text for spelling in spellings if (text := _string(values.get(spelling)))}
 
 
 def _string(attribute: object) -> str | None:

@@ -37,7 +37,15 @@ STATE_VOLUME: Final = "dravirt-state"
 STATE_DIR: Final = "/var/lib/dravirt"
 TOKEN_VOLUME: Final = "dravirt-token"  # noqa: S105 (the name of a volume)
 TOKEN_AUDIENCE: Final = DOMAIN  # (an audience is no secret)
+TOKEN_DIR: Final = "/var/run/secrets/dravirt.io"  # noqa: S105 (a path)
+TOKEN_PATH: Final = f"{TOKEN_DIR}/token"
 METADATA_DIR: Final = "/var/run/kubernetes.io/dra-device-attributes"
+
+ALLOCATIONS_PATH: Final = "/v1/allocations"
+"""Where the allocation service answers. It keeps answering the sidecars of old releases, which live as their VMs."""
+SERVICE_NAME: Final = "dravirt-webhook"
+"""The Service of the webhook, in whatever namespace dravirt runs."""
+DEFAULT_NAMESPACE: Final = "dravirt-system"
 
 INTENT_ENV: Final = "DRAVIRT_INTENT"
 

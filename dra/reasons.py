@@ -80,6 +80,22 @@ class Reason(StrEnum):
     PLACEHOLDER_LEFT = "placeholder_left", "a placeholder would reach libvirt"
     DEVICE_TAKEN = "device_taken", "another host device of the domain has the same device"
 
+    # What the allocation service answers, and what keeps the sidecar from an answer.
+    INVALID_REQUEST = "invalid_request", "the request is not one that the allocation service answers"
+    INVALID_TOKEN = "invalid_token", "the token is not that of a pod for the audience dravirt.io"
+    POD_MISMATCH = "pod_mismatch", "the pod of the token is not there, or another has its name"
+    CLAIM_MISSING = "claim_missing", "a claim of the pod is not there, or is another pod's"
+    NOT_ALLOCATED = "not_allocated", "no device is allocated for the claim yet"
+    NOT_RESERVED = "not_reserved", "the claim is not reserved for the pod"
+    CLAIM_HELD = "claim_held", "another pod has the claim and came first"
+    SHARED_DEVICE = "shared_device", "a share of a device has no identity of its own"
+    INCOMPLETE_POOL = "incomplete_pool", "the driver is publishing the pool of the device anew"
+    INVALID_POOL = "invalid_pool", "the driver published two devices under one name"
+    BUSY = "busy", "more is asked than can be answered at a time"
+    API_UNAVAILABLE = "api_unavailable", "the API server does not answer the allocation service"
+    SERVICE_UNREACHABLE = "service_unreachable", "the allocation service cannot be reached"
+    INVALID_ANSWER = "invalid_answer", "the allocation service answered what cannot be read"
+
     # What a retry may mend.
     INVALID_CONFIGURATION = "invalid_configuration", "the configuration file is wrong"
     INVALID_STATE = "invalid_state", "the sidecar's state file is broken or another's"
