@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dra.attributes import AttributeNames
 from dra.intent import Mode, ServiceAddress
@@ -40,6 +41,9 @@ class Config:
     attributes: Mapping[str, AttributeNames] = field(default_factory=dict)
     environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allocation_service: ServiceAddress | None = None
+    """Where sidecars ask for their devices; None: switched off."""
+    ca_file: Path | None = None
+    """What the authority in `allocation_service` is read from."""
 
     @property
     def kubevirt_controller(self) -> str:

@@ -18,6 +18,7 @@ from webhook.config import Config, Resources, SidecarConfig
 from webhook.image import is_image
 from webhook.log import LEVELS
 from webhook.quantity import parse_quantity, same_quantity
+from webhook.servicekeys import read_service, with_authority
 from webhook.yamltext import load
 
 _WRONG = Reason.INVALID_CONFIGURATION
@@ -42,7 +43,7 @@ def load_config(path: Path | str | None) -> Config:
     config, warnings = read_config(text, path=str(path))
     for warning in warnings:
         _log.warning("%s", warning)
-    return config
+    return with_authority(config)
 
 
 def read_config(text: str, *, path: str) -> tuple[Config, list[str]]:
@@ -67,8 +68,6 @@ def _config(fields: Fields, warnings: list[str]) -> Config:
     attributes = fields.mapping("attributes")
     for driver in attributes.raw:
         warnings += attributes.mapping(driver).unknown(NAME_LISTS)
-    if fields.raw.get("allocationService") is not None:
-        raise fields.refuse("allocationService", "not supported yet: remove it")
     namespace = fields.optional_text("kubevirtNamespace")
     if namespace is not None:
         require_dns_label(namespace, fields.at("kubevirtNamespace"), _WRONG)
@@ -78,6 +77,7 @@ def _config(fields: Fields, warnings: list[str]) -> Config:
         kubevirt_namespace=namespace or _DEFAULTS.kubevirt_namespace,
         attributes=read_attributes(attributes),
         environment=read_environment(fields.mapping("environment")),
+        **read_service(fields, warnings),
     )
 
 
@@ -144,6 +144,7 @@ class ConfigFile:
         self._next_look = clock() + _LOOK_EVERY
         self._signature = _signature(path)
         self._config = load_config(self._path)
+        self._ca_signature = _signature(self._config.ca_file)
         self.error: DravirtError | None = None
         """Why the file as it is now is not used, None where it is."""
 
@@ -157,12 +158,15 @@ class ConfigFile:
 
     def _look(self) -> None:
         # The signature is taken before the text is read: a change in between is seen at the next look.
-        signature = _signature(self._path)
-        if signature == self._signature:
+        signature, ca_signature = _signature(self._path), _signature(self._config.ca_file)
+        if (signature, ca_signature) == (self._signature, self._ca_signature):
             return
-        self._signature = signature
+        self._signature, self._ca_signature = signature, ca_signature
         try:
-            self._config = load_config(self._path)
+            config = load_config(self._path)
+            if config.ca_file != self._config.ca_file:
+                self._ca_signature = _signature(config.ca_file)
+            self._config = config
         except DravirtError as error:
             self.error = error
             _log.error("the configuration is not used, the last good one stays: %s", error)
@@ -171,8 +175,10 @@ class ConfigFile:
             _log.info("the configuration was read again: %s", self._path)
 
 
-def _signature(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with the file, also where a folder's `..data` link is swapped; None where it is gone."""
+def _signature(path: Path | None) -> tuple[int, ...] | None:
+    """Return what changes with the file, also where a folder's `..data` link is swapped; None where there is none."""
+    if path is None:
+        return None
     try:
         status = path.stat()
     except OSError:

@@ -7,6 +7,7 @@ parsing, deciding and answering together: so there is none in between.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from dra.reasons import Reason
 from webhook.admission import Handler
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
+from webhook.lookups import LookUp
 from webhook.raw import mapping
 from webhook.readiness import Readiness
 from webhook.review import read_review, write_review
@@ -43,13 +45,22 @@ class AdmissionEndpoint:
     """Answers the reviews that the API server posts to one path."""
 
     def __init__(
-        self, handler: Handler, config: Callable[[], Config], readiness: Readiness, record: Callable[[Event], None]
+        self,
+        handler: Handler,
+        config: Callable[[], Config],
+        readiness: Readiness,
+        record: Callable[[Event], None],
+        look_up: LookUp | None = None,
     ) -> None:
-        """Decide by `handler` under the configuration of the moment, and `record` each admission."""
+        """Decide by `handler` under the configuration of the moment, and `record` each admission.
+
+        `look_up` adds warnings to what is allowed.
+        """
         self._handler = handler
         self._config = config
         self._readiness = readiness
         self._record = record
+        self._look_up = look_up
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -73,6 +84,9 @@ class AdmissionEndpoint:
             started = time.perf_counter()
             request = read_review(body, group=self._handler.group, kind=self._handler.kind)
             decision = self._handler.decide(request, self._config())
+            if self._look_up is not None and decision.allowed:
+                warnings = await self._look_up(request, decision)
+                decision = replace(decision, warnings=decision.warnings + warnings)
             answer = write_review(request.uid, decision)
             self._record(_event(scope["path"], request, decision, time.perf_counter() - started))
             return _Response(HTTPStatus.OK, answer, b"application/json")

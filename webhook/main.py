@@ -9,6 +9,9 @@ examples:
 The paths are /mutate/vm, /mutate/vmi, /mutate/pod and /validate/pod, and for the kubelet /healthz and /readyz. The
 configuration file is read again when it changes. SIGTERM drains: the server is not ready, goes on answering for
 --drain-seconds, finishes what is under way and exits with code 0. The log is one JSON object a line on stderr.
+
+Where the configuration has allocationService, sidecars are answered at /v1/allocations, and the API server is asked: as
+the pod's service account, or outside a cluster by --kubeconfig.
 """
 
 import argparse
@@ -16,10 +19,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from webhook.allocations.parts import allocation_parts
 from webhook.app import create_app
 from webhook.config import Config
 from webhook.configfile import ConfigFile
 from webhook.log import LEVELS, EventLog, configure
+from webhook.lookups import look_ups
 from webhook.readiness import Condition, Readiness
 from webhook.server import Address, serve, tls_context
 
@@ -41,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=5.0,
         help="answer for so long after SIGTERM (default: %(default)g)",
     )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="how to ask the API server for allocations (default: as the pod's service account)",
+    )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="(default: %(default)s)")
 
 
@@ -54,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
     config, configuration = _configuration(args.config)
     tls = None if args.plain_http else tls_context(*certificate)
     readiness = Readiness({"configuration": configuration})
-    app = create_app(config, readiness, EventLog("webhook.admission"))
+    parts = allocation_parts(config, args.kubeconfig)
+    app = create_app(
+        config, readiness, EventLog("webhook.admission"), look_up=look_ups(parts.cluster), routes=[parts.router]
+    )
     serve(app, Address(args.host, args.port), tls, readiness, drain_seconds=args.drain_seconds)
     return 0
 

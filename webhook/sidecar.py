@@ -4,6 +4,7 @@ A native sidecar: it starts before every other container, so that nothing runs b
 starts it again after a crash, and ends it with the pod. Pod Security `restricted`, whatever compute runs as.
 """
 
+from pathlib import PurePath
 from typing import Any
 
 from dra.contract import (
@@ -14,6 +15,10 @@ from dra.contract import (
     SOCKET_VOLUME,
     STATE_DIR,
     STATE_VOLUME,
+    TOKEN_AUDIENCE,
+    TOKEN_DIR,
+    TOKEN_PATH,
+    TOKEN_VOLUME,
 )
 from webhook.config import Resources, SidecarConfig
 from webhook.decision import RawObject
@@ -23,14 +28,22 @@ from webhook.raw import mapping, mappings
 QEMU_USER = 107
 """The user compute runs QEMU as; connecting to the socket needs write permission on it."""
 
+_TOKEN_SECONDS = 3600
+"""What Kubernetes gives by default; the least is 600."""
 _STARTUP_SECONDS = 90
 """Longer than the 30 s in which the sidecar looks for its devices, beside a slow image and a CPU limit."""
 
 
 def container(
-    config: SidecarConfig, intent: str, claims: list[dict[str, str]], *, guaranteed: bool, limit_cpu: bool
+    config: SidecarConfig,
+    intent: str,
+    claims: list[dict[str, str]],
+    *,
+    guaranteed: bool,
+    limit_cpu: bool,
+    with_token: bool = False,
 ) -> dict[str, Any]:
-    """Return the container that carries out `intent` and refers to `claims`.
+    """Return the container that carries out `intent` and refers to `claims`; `with_token`: to ask the service with.
 
     `guaranteed`: the pod's QoS class must stay Guaranteed; `limit_cpu`: compute has a CPU limit, so this gets one too.
     """
@@ -48,6 +61,7 @@ def container(
             # Mounted whole: the sidecar serves the flat layout (KubeVirt <= 1.5) and the nested one (>= 1.6).
             {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIR},
             {"name": STATE_VOLUME, "mountPath": STATE_DIR},
+            *([{"name": TOKEN_VOLUME, "mountPath": TOKEN_DIR, "readOnly": True}] if with_token else []),
         ],
         # A tiny program instead of Python, which takes seconds under a small CPU limit, and no port: with bridge
         # binding the pod's address belongs to the VM.
@@ -68,6 +82,15 @@ def container(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
+
+
+def token_volume() -> dict[str, Any]:
+    """Return the volume with the token that the allocation service knows the pod by.
+
+    It is good for our audience only, not for the API server, and ends with the pod; the kubelet renews it.
+    """
+    token = {"audience": TOKEN_AUDIENCE, "expirationSeconds": _TOKEN_SECONDS, "path": PurePath(TOKEN_PATH).name}
+    return {"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}
 
 
 def _resources(resources: Resources, *, guaranteed: bool, limit_cpu: bool) -> dict[str, Any]:

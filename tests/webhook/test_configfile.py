@@ -128,7 +128,10 @@ WRONG = {
     "driver": ("attributes: {'GPU': {}}", "attributes.GPU: must be the name of a DRA driver"),
     "attribute": ("attributes: {g.com: {mdevUUID: ['a b']}}", "attributes.g.com.mdevUUID[0]: must be an attribute"),
     "variable": ("environment: {g.com: ['A=B']}", "environment.g.com[0]: must be the name of an environment variable"),
-    "allocation service": ("allocationService: {}", "allocationService: not supported yet"),
+    "no authority": ("allocationService: {}", "allocationService.caFile: is required"),
+    "service without TLS": ("allocationService: {url: 'http://d', caFile: c}", "allocationService.url: must be https:"),
+    "service with a path": ("allocationService: {url: 'https://d/p', caFile: c}", "allocationService.url: must be htt"),
+    "server name": ("allocationService: {serverName: 'a b', caFile: c}", "allocationService.serverName: must be a DNS"),
 }
 
 
