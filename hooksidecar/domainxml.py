@@ -1,7 +1,7 @@
 """The libvirt domain as text: read as hostile input, written for KubeVirt, and the host devices that it names."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lxml import etree
 
@@ -53,14 +53,14 @@ def alias_of(element: Element) -> str | None:
 def host_devices(element: Element) -> Iterator[Identity]:
     """Yield the mediated device or PCI function of the host that a `<hostdev>` or `<interface>` attaches."""
     kind = (element.tag, element.get("type"))
+    if kind == ("hostdev", "mdev"):
+        read: Callable[[Element], Identity | None] = mdev_uuid
+    elif kind in (("hostdev", "pci"), ("interface", "hostdev")):
+        read = _pci_address
+    else:
+        return  # USB and SCSI addresses have a bus as well
     for address in element.iterfind("source/address"):
-        if kind == ("hostdev", "mdev"):
-            identity: Identity | None = mdev_uuid(address)
-        elif kind in (("hostdev", "pci"), ("interface", "hostdev")):
-            identity = _pci_address(address)
-        else:
-            identity = None  # USB and SCSI addresses have a bus as well
-        if identity is not None:
+        if identity := read(address):
             yield identity
 
 

@@ -18,6 +18,8 @@ MAX_TEXT = 64 * 1024
 """Bytes of a file. The kernel gives an attribute one page: 4 KiB, or 64 KiB on some arm64."""
 MAX_CHILDREN = 4096
 """Entries of a directory: a physical function has at most a few hundred virtual ones."""
+MAX_LINKS = 40
+"""Symbolic links that lead to each other: as many as Linux follows."""
 
 # Neither a FIFO put in the way of a file nor a link put there after the check may hold us up or lead us away.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -122,27 +124,54 @@ class HostTree:
 
     def _real(self, path: str) -> str | None:
         """Return where `path` leads after all links, None where nothing is there."""
-        real = self._root
-        for name in path.split("/"):
-            if name not in ("", "."):
-                real, found = self._entry(real, name, path)
-                if real != self._root and not real.startswith(self._prefix):
-                    raise self.broken(path, f"leads to {real[:200]!r}, outside {self._root}")
-                if not found:
-                    return None
-        return real
+        try:
+            real, found = self._walk(self._root, path, MAX_LINKS)
+        except OSError as error:
+            raise self._failure(path, error) from error
+        if not self._holds(real):
+            raise self.broken(path, f"leads to {real[:200]!r}, outside {self._root}")
+        return real if found else None
 
-    def _entry(self, folder: str, name: str, path: str) -> tuple[str, bool]:
-        """Return where an entry of a real folder, on the way of `path`, leads and whether something is there."""
+    def _walk(self, folder: str, path: str, links: int) -> tuple[str, bool]:
+        """Return where `path` leads from a real folder and whether something is there.
+
+        Nothing outside the root is looked at: the way ends where it leaves it.
+        """
+        real, found = folder, True
+        for name in path.split("/"):
+            if name == "..":
+                real = real.rpartition("/")[0] or "/"
+            elif name not in ("", "."):
+                real, found = self._entry(real, name, links)
+            if not found or not self._holds(real):
+                break
+        return real, found
+
+    def _entry(self, folder: str, name: str, links: int) -> tuple[str, bool]:
+        """Return where an entry of a real folder leads and whether something is there."""
         entry = f"{folder.rstrip('/')}/{name}"
         if entry not in self._found:
-            try:
-                self._found[entry] = _follow(entry)
-            except RecursionError as error:
-                raise self.broken(path, "is a chain of symbolic links without end") from error
-            except OSError as error:
-                raise self._failure(path, error) from error
+            self._found[entry] = self._follow(folder, entry, links)
         return self._found[entry]
+
+    def _follow(self, folder: str, entry: str, links: int) -> tuple[str, bool]:
+        try:
+            if not stat.S_ISLNK(os.lstat(entry).st_mode):
+                return entry, True
+            target = os.readlink(entry)  # noqa: PTH115 (making a Path takes longer than the call)
+        except (FileNotFoundError, NotADirectoryError):
+            return entry, False
+        if not links:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if not target.startswith("/"):
+            return self._walk(folder, target, links - 1)
+        if self._holds(target):
+            return self._walk(self._root, target[len(self._root) :], links - 1)
+        return target, False
+
+    def _holds(self, real: str) -> bool:
+        """True for the root and what lies below it."""
+        return real == self._root or real.startswith(self._prefix)
 
     def _plain(self, path: str, name: str) -> str:
         """Return a name that is safe to print and to make a path of."""
@@ -152,21 +181,8 @@ class HostTree:
 
     def _failure(self, path: str, error: OSError) -> DravirtError:
         if error.errno == errno.ELOOP:
-            return self.broken(path, "is a loop of symbolic links")
+            return self.broken(path, "is a loop of symbolic links, or a chain without end")
         return Failed(Reason.UNREADABLE, f"{self.at(path)}: cannot be read: {error.strerror}")
-
-
-def _follow(entry: str) -> tuple[str, bool]:
-    """Return where an entry of a real folder leads and whether something is there.
-
-    A dangling link is followed as far as it goes.
-    """
-    try:
-        if stat.S_ISLNK(os.lstat(entry).st_mode) or entry.endswith("/.."):
-            return os.path.realpath(entry, strict=True), True
-    except (FileNotFoundError, NotADirectoryError):
-        return os.path.realpath(entry), False
-    return entry, True
 
 
 def _content(path: str) -> bytes | None:
