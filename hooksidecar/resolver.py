@@ -1,7 +1,8 @@
 """Which device is whose: from an intent and what sources say to exactly the devices asked for, or to an error.
 
 The first source that knows the devices of an entry decides. Nothing is guessed: another number of devices than asked
-for, two entries with one device or a malformed attribute is refused.
+for, two entries with one device or a malformed attribute is refused. Where there is an allocation service, a claim that
+pods may share is attached only if the service says that it is this pod's turn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from dra.intent import ClaimedRequest, Intent
 from dra.names import is_attribute_name
 from dra.reasons import Reason
 from hooksidecar.candidates import Answer, Candidate, DeviceSource, Wanted
-from hooksidecar.unresolved import label, unresolved
+from hooksidecar.unresolved import label, unconfirmed, unresolved
 
 
 def resolve(intent: Intent, sources: Sequence[DeviceSource]) -> tuple[Device, ...]:
@@ -25,13 +26,16 @@ def resolve(intent: Intent, sources: Sequence[DeviceSource]) -> tuple[Device, ..
     Raises Refused where what the sources say is wrong, Failed where none knows a device (yet). The text names the
     entry, its claim and request, what each source said, and what to do.
     """
-    searches = [_Search(entry) for entry in intent.devices]
+    searches = [_Search(entry, must_confirm=must_confirm(intent, entry)) for entry in intent.devices]
     for source in sources:
-        pending = [search for search in searches if not search.devices]
+        pending = [search for search in searches if search.is_for(source.name)]
         taken = frozenset(device.identity for search in searches for device in search.devices)
         answers = source.find([search.wanted() for search in pending], taken) if pending else []
         for search, answer in zip(pending, answers, strict=True):
             search.hear(source.name, answer, intent.attributes)
+    for search in searches:
+        if search.devices and search.must_confirm:
+            raise unconfirmed(search.entry, search.heard)
     missing = {search.entry.request.name: search for search in searches if not search.devices}
     if missing:
         first, *others = missing
@@ -41,11 +45,18 @@ def resolve(intent: Intent, sources: Sequence[DeviceSource]) -> tuple[Device, ..
     return devices
 
 
+def must_confirm(intent: Intent, entry: ClaimedRequest) -> bool:
+    """True for a claim named directly where there is a service: metadata tells a device, not whose turn it is."""
+    return intent.service is not None and entry.request.claim is not None
+
+
 @dataclass(slots=True)
 class _Search:
     """One entry on its way through the sources."""
 
     entry: ClaimedRequest
+    must_confirm: bool = False
+    """The service has not said yet that the claim is this pod's."""
     devices: tuple[Device, ...] = ()
     allocated: tuple[AllocatedDevice, ...] = ()
     heard: list[tuple[Source, DravirtError]] = field(default_factory=list)
@@ -53,11 +64,19 @@ class _Search:
     def wanted(self) -> Wanted:
         return Wanted(self.entry, self.allocated)
 
+    def is_for(self, source: Source) -> bool:
+        """True if the source is to be asked about the entry."""
+        return not self.devices or (self.must_confirm and source is Source.SERVICE)
+
     def hear(self, source: Source, answer: Answer, table: AttributeTable) -> None:
         """Take the devices that the source names; where it does not know them all, remember what it said."""
         if isinstance(answer, DravirtError):
             self.heard.append((source, answer))
             return
+        if source is Source.SERVICE:
+            self.must_confirm = False
+        if self.devices:
+            return  # an earlier source named them: it knows what was prepared
         _check_count(self.entry, source, answer)
         identities = [_identity(self.entry, candidate, table) for candidate in answer]
         if None in identities:

@@ -55,3 +55,11 @@ def unresolved(
     message = f"{label(entry)}: no source knows which device was allocated. {said}{also}. {remedy}"
     later = any(isinstance(error, Failed) for _, error in heard)
     return (Failed if later else Refused)(reason, message.removesuffix(". "))
+
+
+def unconfirmed(entry: ClaimedRequest, heard: Sequence[tuple[Source, DravirtError]]) -> DravirtError:
+    """Return the error for a claim whose device is known and which the service did not confirm, to be raised."""
+    said = [error for source, error in heard if source is Source.SERVICE]
+    error = said[-1] if said else Failed(Reason.SERVICE_UNREACHABLE, "there is no service to ask")
+    message = f"{label(entry)}: other pods may share this claim, and the allocation service did not confirm it"
+    return type(error)(error.reason, f"{message}. Service: {error.message[:_MAX_ANSWER]}")

@@ -4,12 +4,14 @@ import re
 
 import yaml
 from support.examples import ROOT, fenced
-from support.markdown import codes, rows
+from support.markdown import codes, rows, section
 
 from webhook.config import Config
 from webhook.configfile import _KEYS, read_config
+from webhook.servicekeys import KEYS as SERVICE_KEYS
 
 PAGE = ROOT / "docs" / "configuration.md"
+SERVICE_PAGE = ROOT / "docs" / "allocation-service.md"
 
 
 def test_the_file_shown_first_says_what_holds_without_a_file():
@@ -37,8 +39,21 @@ def test_the_table_has_every_key_and_its_default():
         assert table[key] == [default], key
 
 
-def test_the_reserved_key_is_refused():
-    assert re.search(r"\| `allocationService` \| \| reserved", PAGE.read_text())
+def test_the_service_is_off_where_its_key_is_absent():
+    assert re.search(r"\| `allocationService` \| \| absent: off", PAGE.read_text())
+    assert Config().allocation_service is None
+
+
+def test_the_page_of_the_service_shows_its_keys_and_a_file_that_is_taken():
+    shown = {codes(row[0])[0]: row[1] for row in rows(section(SERVICE_PAGE, "## Switching it on"))}
+    assert sorted(shown) == sorted(SERVICE_KEYS)
+    config, warnings = read_config(fenced(SERVICE_PAGE.read_text(), "yaml")[0], path="config.yaml")
+    assert warnings == []
+    assert str(config.ca_file) == "/etc/dravirt/ca.crt"
+    assert codes(shown["url"]) == [config.allocation_service.url.replace("dravirt-system", "<namespace>")]
+    assert codes(shown["serverName"]) == [
+        config.allocation_service.server_name.replace("dravirt-system", "<namespace>")
+    ]
 
 
 def _leaves(value: dict, prefix: str = "") -> dict[str, str]:
