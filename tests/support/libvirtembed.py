@@ -6,6 +6,7 @@ Source: libvirt drvqemu, Embedded driver.
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -93,9 +94,16 @@ class Libvirt:
     def qemu_arguments(self, domain_xml: bytes) -> list[str]:
         """Return the words of the command that would start QEMU for a domain. Raises Rejected."""
         try:
-            return shlex.split(self.connection.domainXMLToNative("qemu-argv", domain_xml.decode()))
+            return _words(self.connection.domainXMLToNative("qemu-argv", domain_xml.decode()))
         except self.api.libvirtError as error:
             raise Rejected(str(error)) from error
+
+
+def _words(command: str) -> list[str]:
+    """Split a command as a shell would; libvirt quotes with apostrophes. shlex alone takes as long as libvirt itself."""
+    if "\\" in command:
+        return shlex.split(command)
+    return [word.replace("'", "") for word in re.findall(r"(?:'[^']*'|[^\s'])+", command)]
 
 
 def _short_folder() -> Path:
