@@ -8,6 +8,9 @@ import httpx
 
 from cluster.api import Api, Object, conditions
 from cluster.node import Node
+from cluster.process import until
+
+_SOCKET = "stand-in.sock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,12 @@ class Definition:
 
 def define(node: Node, pod: Object, vmi: Object) -> Definition:
     """Let the launcher's stand-in in `pod` build the domain of `vmi` and its hooks change it."""
-    folder = os.open(node.volume(pod, "sockets"), os.O_RDONLY | os.O_DIRECTORY)
+    sockets = node.volume(pod, "sockets")
+    until((sockets / _SOCKET).exists, seconds=30, what="the hooks collected by the launcher's stand-in")
+    folder = os.open(sockets, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # A socket's path holds 107 characters; through the open folder it is short.
-        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/stand-in.sock")
+        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{_SOCKET}")
         with httpx.Client(transport=transport, timeout=90) as client:
             answer: dict[str, Any] = client.post("http://launcher/", json=vmi).json()
     finally:

@@ -15,9 +15,10 @@ PACKAGES = {
     "nft": "nftables",
     "nsenter": "util-linux",
     "runc": "runc",
+    "setpriv": "util-linux",
     "unshare": "util-linux",
 }
-BASE = ("ip", "nsenter", "unshare")
+BASE = ("ip", "nsenter", "setpriv", "unshare")
 IMAGES = ("buildah", "debootstrap", "/bin/busybox")
 NODE = ("/usr/lib/cni/ptp", "conntrack", "iptables", "nft", "runc")
 

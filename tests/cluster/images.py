@@ -19,7 +19,8 @@ DRAVIRT_IMAGE = "registry.example/dravirt:tree"
 TREE = Path(__file__).parents[2]
 _PACKAGES = ("dra", "webhook", "hooksidecar", "certs", "cli")
 _SUITE = "bookworm"
-_FOREVER = "#!/bin/sh\nexec sleep infinity\n"
+# The first process of a container ignores signals that it has no handler for.
+_UNTIL_STOPPED = "#!/bin/sh\ntrap 'exit 0' TERM\nsleep infinity &\nwait\n"
 _OTHER_HOOK = """#!/bin/sh
 while [ $# -gt 1 ]; do
   [ "$1" = --domain ] && domain=$2
@@ -36,7 +37,7 @@ def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
         LAUNCHER_IMAGE,
         # virt-controller starts virt-launcher through its monitor, and other containers by these paths.
         {"/usr/bin/virt-launcher-monitor": programs["launcher"]},
-        {"/usr/bin/virt-tail": _FOREVER, "/usr/bin/container-disk": "#!/bin/sh\nexit 0\n"},
+        {"/usr/bin/virt-tail": _UNTIL_STOPPED, "/usr/bin/container-disk": "#!/bin/sh\nexit 0\n"},
     )
     other_hook = Image(
         OTHER_HOOK_IMAGE,
@@ -87,7 +88,7 @@ def _mirror() -> list[str]:
 
 
 def _build_dravirt(base: Path, path: Path) -> None:
-    storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=vfs"]
+    storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=overlay"]
     buildah = ["buildah", *storage]
     image = f"localhost/debian-python:{_SUITE}"
     if subprocess.run([*buildah, "inspect", image], check=False, capture_output=True).returncode != 0:

@@ -34,7 +34,9 @@ def up() -> int:
         old.unlink()
     (folder / "ready").unlink(missing_ok=True)
     command = [sys.executable, "-m", "cluster.person", str(folder)]
-    process = sandbox.start(command, logs, image, cwd=TREE, start_new_session=True, stdin=subprocess.DEVNULL)
+    process = sandbox.start(
+        command, logs, image, detached=True, cwd=TREE, start_new_session=True, stdin=subprocess.DEVNULL
+    )
     (folder / "pid").write_text(str(process.pid))
 
     def failed(*, late: bool) -> str | None:

@@ -47,10 +47,12 @@ def current() -> Sandbox | None:
     return Sandbox(STATE, Path(os.environ[_LOGS]), name, Path(image) if image else None)
 
 
-def start(command: Sequence[str], logs: Path, image: Path | None = None, **popen: Any) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], logs: Path, image: Path | None = None, *, detached: bool = False, **popen: Any
+) -> subprocess.Popen[bytes]:
     """Start `command` in a new sandbox and return the process that ends with it.
 
-    Ending that process by any signal ends everything in the sandbox.
+    Ending that process by any signal ends everything in the sandbox, and unless `detached` so does the end of this one.
     """
     sweep_cgroups()
     name = f"dravirt-{os.getpid()}"
@@ -58,7 +60,8 @@ def start(command: Sequence[str], logs: Path, image: Path | None = None, **popen
     logs.mkdir(parents=True, exist_ok=True)
     unshare = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     environment = {**os.environ, _INSIDE: name, _LOGS: str(logs), _IMAGE: str(image or "")}
-    inside = [*unshare, "--mount-proc", sys.executable, "-m", "cluster.sandbox", *command]
+    tie = [] if detached else ["setpriv", "--pdeathsig", "KILL"]
+    inside = [*tie, *unshare, "--mount-proc", sys.executable, "-m", "cluster.sandbox", *command]
     process = subprocess.Popen(inside, env=environment, **popen)
     _watch(process.pid, name)
     return process
