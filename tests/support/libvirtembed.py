@@ -100,7 +100,7 @@ class Libvirt:
 
 
 def _words(command: str) -> list[str]:
-    """Split a command as a shell would; libvirt quotes with apostrophes. shlex alone takes as long as libvirt itself."""
+    """Split a command as a shell would. libvirt quotes with apostrophes; shlex alone takes as long as libvirt."""
     if "\\" in command:
         return shlex.split(command)
     return [word.replace("'", "") for word in re.findall(r"(?:'[^']*'|[^\s'])+", command)]

@@ -57,8 +57,12 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
     if any(cell.unknown for cell in cells):
         yield "* wants a display on a PCI device, which libvirt knows from 10.3.0 on and this one leaves out"
     yield (
+        "d: as type='qemu', without hugepages, TPM and memory slots of no number, taps as user networks; no host device "
+        "is touched"
+    )
+    yield (
         "q: from a copy with <driver name='vfio'/> in PCI devices, which libvirt's conversion wants on a host without "
-        "VFIO; the definitions are unchanged"
+        "VFIO"
     )
     counts = ", ".join(f"{sum(letter in cell.passed for cell in cells)} {stage}" for stage, letter in _LETTERS.items())
-    yield f"{len(cells)} cells passed: {counts}; {sum(cell.drops for cell in cells)} silent drops"
+    yield f"{len(cells)} cells, passed: {counts}; {sum(cell.drops for cell in cells)} silent drops"

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Run the libvirt tests with the newer libvirt and QEMU of Debian's backports. The machine keeps its own: they are
-# installed into an overlay of its root, in memory, which is gone with this process. Needs root.
+# installed into an overlay of its root, in memory, which is gone with this process.
 #
 #     tests/integration/libvirt/next.sh .venv/bin/pytest [ARGUMENT...]
 set -eu
 : "${1:?usage: $0 PYTEST [ARGUMENT...]}"
+[ "$(id -u)" = 0 ] || { echo "$0 needs root, to mount an overlay" >&2; exit 2; }
 if [ -z "${DRAVIRT_OVERLAY:-}" ]; then
 	DRAVIRT_OVERLAY=$(mktemp -d)
 	export DRAVIRT_OVERLAY

@@ -9,7 +9,7 @@ import pytest
 from support import domains
 from support.corpus import Case, corpus_cases
 from support.domains import GRAPHICS, guest_address, host_devices, placeholder
-from support.libvirtcompare import changes, misplaced
+from support.libvirtcompare import changes, facts, misplaced
 from support.libvirtdomains import HOOK_ARGUMENTS, HOOK_DISK, for_emulation, hook_of_another, multiplied, small_domain
 from support.libvirtembed import Libvirt
 from support.libvirtkinds import KINDS, devices_by_kind, named
@@ -41,6 +41,14 @@ def test_each_kind_is_what_it_is_called(by_kind: dict[str, Device]) -> None:
         "MIG VF": (Kind.VGPU_VF, True),
         "VF": (Kind.VF, None),
         "GPU": (Kind.PASSTHROUGH, None),
+    }
+
+
+@pytest.mark.parametrize("case", corpus_cases("domains", tags=["v1.9.0"], optin=True))
+def test_no_host_device_is_touched_for_emulation(case: Case) -> None:
+    before, after = host_devices(case.domain()), host_devices(for_emulation(case.domain()))
+    assert {alias: [*facts(element)] for alias, element in after.items()} == {
+        alias: [*facts(element)] for alias, element in before.items()
     }
 
 
