@@ -57,8 +57,8 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
     if any(cell.unknown for cell in cells):
         yield "* wants a display on a PCI device, which libvirt knows from 10.3.0 on and this one leaves out"
     yield (
-        "d: as type='qemu', without hugepages, TPM and memory slots of no number, taps as user networks; no host device "
-        "is touched"
+        "d: as type='qemu', without hugepages, TPM and <maxMemory slots='0'>, taps as user networks; host devices as "
+        "they are"
     )
     yield (
         "q: from a copy with <driver name='vfio'/> in PCI devices, which libvirt's conversion wants on a host without "
