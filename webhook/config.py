@@ -38,8 +38,8 @@ class Config:
     mode: Mode = Mode.PLACEHOLDER
     sidecar: SidecarConfig = field(default_factory=SidecarConfig)
     kubevirt_namespace: str = "kubevirt"
-    attributes: Mapping[str, AttributeNames] = field(default_factory=dict)
-    environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeNames] = field(default_factory=dict, hash=False)
+    environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     allocation_service: ServiceAddress | None = None
     """Where sidecars ask for their devices; None: switched off."""
     ca_file: Path | None = None

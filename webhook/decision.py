@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra.reasons import Reason
-from webhook.patch import Operation
+from webhook.patch import Patch
 
 RawObject = Mapping[str, Any]
 """A Kubernetes object as the API server sent it: typed models would lose unknown fields."""
@@ -39,7 +39,7 @@ class Decision:
     allowed: bool = True
     message: str = ""
     """Why the object is denied, for the person who sent it."""
-    patch: tuple[Operation, ...] = ()
+    patch: Patch = Patch()  # noqa: RUF009 (frozen)
     warnings: tuple[str, ...] = ()
 
     @classmethod

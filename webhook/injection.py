@@ -1,10 +1,10 @@
 """The patch of a launcher pod: claims, hook sidecar, and what makes virt-launcher wait for it.
 
-Everything is found by name and added beside what is there; nothing is replaced that is not ours. `webhook.target` has
-looked before whether anything stands in the way.
+Everything is found by name and added beside what is there; nothing is replaced that is not ours.
 """
 
 import json
+from collections.abc import Sequence
 
 from dra.contract import (
     INJECTED_ANNOTATION,
@@ -16,26 +16,86 @@ from dra.contract import (
     STATE_VOLUME,
     placeholder_uuid,
 )
+from dra.errors import Refused
 from dra.intent import Intent, Mode
+from dra.reasons import Reason
 from dra.version import __version__
 from webhook import sidecar
 from webhook.annotation import Asked
 from webhook.config import Config
-from webhook.decision import RawObject
-from webhook.launcher import Launcher
-from webhook.patch import Operation, append, prepend, put, remove, replace
-from webhook.quantity import GI, is_quantity, plus
-from webhook.raw import mapping, mappings, name_of, named
-from webhook.target import Target
-
-PROVISIONING = "provisioning"
-SKIPPED = "skipped"
+from webhook.launcher import PROVISIONING, HookFlag, Launcher
+from webhook.obstacles import Obstacle
+from webhook.patch import Operation, Path, remove, replace
+from webhook.quantity import GI, plus
 
 
-def inject(target: Target, asked: Asked, config: Config) -> tuple[Operation, ...]:
-    """Return the operations that inject claims and sidecar."""
-    pod = target.launcher.pod
+def inject(launcher: Launcher, asked: Asked, config: Config) -> list[Operation]:
+    """Return the operations that inject claims and sidecar.
+
+    Raises Refused where the pod lacks what they change, or a name of ours is taken.
+    """
+    compute, hook_flag = _find_compute(launcher)
+    for obstacle in launcher.obstacles:
+        raise obstacle.error()
+    ground = launcher.ground
     references = [reference for claim in asked.claims for reference in claim.as_container_claims()]
+    return [
+        *_claims(launcher, asked),
+        *ground.append(_missing_volumes(launcher, config), "spec", "volumes"),
+        *ground.append(_missing_secrets(launcher, config), "spec", "imagePullSecrets"),
+        *ground.prepend(_sidecar(launcher, references, asked, config), "spec", "initContainers"),
+        replace(hook_flag.incremented(), *compute, hook_flag.field, hook_flag.index),
+        *ground.append(references, *compute, "resources", "claims"),
+        *ground.append(_missing_mounts(launcher), *compute, "volumeMounts"),
+        *(
+            _more_memory(launcher, compute)
+            if config.mode is Mode.APPEND
+            else _fill_placeholders(launcher, compute, asked)
+        ),
+        *ground.put({INJECTED_LABEL: "true"}, "metadata", "labels"),
+        *mark(launcher, config.mode, asked),
+    ]
+
+
+def steer(launcher: Launcher, asked: Asked) -> list[Operation]:
+    """Return the operations that let the claims steer an ephemeral provisioning pod to a node with the devices.
+
+    Claims that no container refers to are allocated by the scheduler and not prepared by the kubelet. Raises Refused
+    where a name of ours is taken.
+    """
+    compute = ("spec", "containers", launcher.compute or 0)
+    return [
+        *_claims(launcher, asked),
+        *_remove_placeholder(launcher, compute),
+        *mark(launcher, PROVISIONING, asked),
+    ]
+
+
+def mark(launcher: Launcher, mode: str, asked: Asked) -> list[Operation]:
+    """Return the operations that mark what was done: by which version, how, and for which devices."""
+    marker = json.dumps({"version": __version__, "mode": mode, "devices": asked.device_names}, separators=(",", ":"))
+    return launcher.ground.put({INJECTED_ANNOTATION: marker}, "metadata", "annotations")
+
+
+def _find_compute(launcher: Launcher) -> tuple[Path, HookFlag]:
+    if launcher.compute is None:
+        message = "has no container named compute: is it a virt-launcher that dravirt knows?"
+        raise Refused(Reason.NO_COMPUTE, message, path="spec.containers")
+    if launcher.hook_flag is None:
+        message = "has no --hook-sidecars with a number in command or args: is it a virt-launcher that dravirt knows?"
+        raise Refused(Reason.NO_HOOK_FLAG, message, path=f"spec.containers[{launcher.compute}]")
+    return ("spec", "containers", launcher.compute), launcher.hook_flag
+
+
+def _claims(launcher: Launcher, asked: Asked) -> list[Operation]:
+    ours = {claim.name for claim in asked.claims}
+    for index, (name, _, _) in enumerate(launcher.claims):
+        if name in ours:
+            raise Obstacle(name, f"spec.resourceClaims[{index}]").error()
+    return launcher.ground.append([claim.as_pod_claim() for claim in asked.claims], "spec", "resourceClaims")
+
+
+def _sidecar(launcher: Launcher, references: list[dict[str, str]], asked: Asked, config: Config) -> dict[str, object]:
     intent = Intent.of(
         config.mode,
         asked.claims,
@@ -44,91 +104,48 @@ def inject(target: Target, asked: Asked, config: Config) -> tuple[Operation, ...
         attributes=config.attributes,
         environment=config.environment,
     )
-    container = sidecar.container(
+    return sidecar.container(
         config.sidecar,
         intent.to_json(),
         references,
-        guaranteed=sidecar.is_guaranteed(pod),
-        limit_cpu="cpu" in mapping(target.launcher.compute, "resources", "limits"),
-    )
-    return (
-        *_claims(pod, asked),
-        *append(pod, _missing_volumes(target.launcher), "spec", "volumes"),
-        *append(pod, _missing_secrets(target.launcher, config), "spec", "imagePullSecrets"),
-        prepend(pod, container, "spec", "initContainers"),
-        *_compute(target, references, asked, config.mode),
-        *put(pod, {INJECTED_LABEL: "true"}, "metadata", "labels"),
-        *mark(target.launcher, config.mode, asked),
+        guaranteed=launcher.is_guaranteed,
+        limit_cpu=launcher.limits_cpu,
+        with_token=config.allocation_service is not None,
     )
 
 
-def steer(launcher: Launcher, asked: Asked) -> tuple[Operation, ...]:
-    """Return the operations that let the claims steer an ephemeral provisioning pod to a node with the devices.
+def _fill_placeholders(launcher: Launcher, compute: Path, asked: Asked) -> list[Operation]:
+    """Return the operations that let virt-launcher render the placeholders, which no device plugin fills.
 
-    Claims that no container refers to are allocated by the scheduler and not prepared by the kubelet.
+    Never the PCI_RESOURCE_ form of the variable as well: KubeVirt tries both and would count the devices twice.
     """
-    return (
-        *_claims(launcher.pod, asked),
-        *_without_placeholder(launcher),
-        *mark(launcher, PROVISIONING, asked),
-    )
-
-
-def mark(launcher: Launcher, mode: str, asked: Asked) -> tuple[Operation, ...]:
-    """Return the operations that mark what was done: by which version, how, and for which devices."""
-    marker = json.dumps({"version": __version__, "mode": mode, "devices": asked.device_names}, separators=(",", ":"))
-    return tuple(put(launcher.pod, {INJECTED_ANNOTATION: marker}, "metadata", "annotations"))
-
-
-def _claims(pod: RawObject, asked: Asked) -> list[Operation]:
-    return append(pod, [claim.as_pod_claim() for claim in asked.claims], "spec", "resourceClaims")
-
-
-def _compute(target: Target, references: list[dict[str, str]], asked: Asked, mode: Mode) -> list[Operation]:
-    """Return the operations on compute: the claims' devices, one more hook socket, and the placeholders' UUIDs."""
-    pod, launcher = target.launcher.pod, target.launcher
-    at = ("spec", "containers", target.compute)
-    flag = target.hook_flag
-    operations = [replace(flag.incremented(), *at, flag.field, flag.index)]
-    operations += append(pod, references, *at, "resources", "claims")
-    if named(mappings(launcher.compute, "volumeMounts"), SOCKET_VOLUME) is None:
-        operations += append(pod, [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIR}], *at, "volumeMounts")
-    if mode is Mode.APPEND:
-        return operations + _more_memory(target)
-    # Never the PCI_RESOURCE_ form as well: KubeVirt tries both and would count the devices twice.
     uuids = ",".join(placeholder_uuid(index) for index in range(len(asked.device_names)))
-    operations += append(pod, [{"name": PLACEHOLDER_ENV, "value": uuids}], *at, "env")
-    return operations + _without_placeholder(launcher)
+    variables = [{"name": PLACEHOLDER_ENV, "value": uuids}]
+    return launcher.ground.append(variables, *compute, "env") + _remove_placeholder(launcher, compute)
 
 
-def _without_placeholder(launcher: Launcher) -> list[Operation]:
+def _remove_placeholder(launcher: Launcher, compute: Path) -> list[Operation]:
     """Return the operations that take the resource which no node has out of compute's requests and limits."""
-    return [
-        remove("spec", "containers", launcher.compute_index or 0, "resources", side, PLACEHOLDER_RESOURCE)
-        for side in ("limits", "requests")
-        if PLACEHOLDER_RESOURCE in mapping(launcher.compute, "resources", side)
-    ]
+    return [remove(*compute, "resources", side, PLACEHOLDER_RESOURCE) for side in launcher.placeholder_sides]
 
 
-def _more_memory(target: Target) -> list[Operation]:
+def _more_memory(launcher: Launcher, compute: Path) -> list[Operation]:
     """Return the operations that add the 1Gi which KubeVirt adds for a VFIO device that it knows of.
 
     Source: KubeVirt pkg/hypervisor/kvm/hypervisorbackend.go, GetMemoryOverhead.
     """
-    operations = []
-    for side in ("requests", "limits"):
-        memory = mapping(target.launcher.compute, "resources", side).get("memory")
-        if is_quantity(memory):  # (what is none is for the API server to refuse)
-            field = ("spec", "containers", target.compute, "resources", side, "memory")
-            operations.append(replace(plus(memory, GI), *field))
-    return operations
+    return [replace(plus(memory, GI), *compute, "resources", side, "memory") for side, memory in launcher.memory]
 
 
-def _missing_volumes(launcher: Launcher) -> list[dict[str, object]]:
-    present = named(mappings(launcher.pod, "spec", "volumes"), SOCKET_VOLUME) is not None
-    return [{"name": name, "emptyDir": {}} for name in ([] if present else [SOCKET_VOLUME]) + [STATE_VOLUME]]
+def _missing_volumes(launcher: Launcher, config: Config) -> list[dict[str, object]]:
+    names = [STATE_VOLUME] if launcher.has_socket_volume else [SOCKET_VOLUME, STATE_VOLUME]
+    token = [] if config.allocation_service is None else [sidecar.token_volume()]
+    return [{"name": name, "emptyDir": {}} for name in names] + token
+
+
+def _missing_mounts(launcher: Launcher) -> Sequence[dict[str, str]]:
+    return [] if launcher.mounts_sockets else [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIR}]
 
 
 def _missing_secrets(launcher: Launcher, config: Config) -> list[dict[str, str]]:
-    present = {name_of(secret) for secret in mappings(launcher.pod, "spec", "imagePullSecrets")}
-    return [{"name": name} for name in config.sidecar.image_pull_secrets if name not in present]
+    return [{"name": name} for name in config.sidecar.image_pull_secrets if name not in launcher.pull_secrets]

@@ -1,5 +1,7 @@
 """Launcher pods: the claims and the sidecar go in, once, when KubeVirt's controller creates the pod."""
 
+from functools import lru_cache
+
 from dra.errors import Refused
 from dra.intent import Mode
 from dra.reasons import Reason
@@ -7,9 +9,9 @@ from webhook.advice import NEEDS_MEMLOCK
 from webhook.annotation import FIELD, Asked, annotation_of, read_asked
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
-from webhook.injection import PROVISIONING, SKIPPED, inject, mark, steer
-from webhook.launcher import Launcher, is_launcher
-from webhook.target import check_claims, find_target
+from webhook.injection import inject, mark, steer
+from webhook.launcher import PROVISIONING, SKIPPED, Launcher, is_launcher
+from webhook.patch import Patch
 
 
 def decide(request: AdmissionRequest, config: Config) -> Decision:
@@ -30,18 +32,17 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
         return Decision.deny(error.reason, error.message)
 
 
+@lru_cache(maxsize=256)  # pods that differ in names alone are one to decide about: those of a pool, or of a restart
 def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decision:
     if _is_done(launcher, asked):
         return Decision(Reason.ALREADY_INJECTED)
     if launcher.is_provisioning:
-        check_claims(launcher, asked)
-        return Decision(Reason.PROVISIONING, patch=steer(launcher, asked))
+        return Decision(Reason.PROVISIONING, patch=Patch.of(steer(launcher, asked)))
     expected = len(asked.device_names) if config.mode is Mode.PLACEHOLDER else 0
     if launcher.placeholders != expected:
         return _mismatch(launcher, asked, expected)
-    operations = inject(find_target(launcher, asked), asked, config)
     warnings = (NEEDS_MEMLOCK,) if config.mode is Mode.APPEND else ()
-    return Decision(Reason.INJECTED, patch=operations, warnings=warnings)
+    return Decision(Reason.INJECTED, patch=Patch.of(inject(launcher, asked, config)), warnings=warnings)
 
 
 def _is_done(launcher: Launcher, asked: Asked) -> bool:
@@ -49,8 +50,7 @@ def _is_done(launcher: Launcher, asked: Asked) -> bool:
     if launcher.marker is None or launcher.placeholders != 0:
         return False
     if launcher.is_provisioning:
-        claims = [claim.as_pod_claim() for claim in asked.claims]
-        return launcher.marker.get("mode") == PROVISIONING and launcher.has_claims(claims)
+        return launcher.marker == PROVISIONING and launcher.holds(asked.claims)
     return launcher.has_sidecar
 
 
@@ -61,10 +61,9 @@ def _mismatch(launcher: Launcher, asked: Asked, expected: int) -> Decision:
     started without the devices and the result of its hook would be thrown away.
     """
     if launcher.is_migration_target:
-        done = launcher.marker is not None and launcher.marker.get("mode") == SKIPPED
-        operations = () if done else mark(launcher, SKIPPED, asked)
+        operations = [] if launcher.marker == SKIPPED else mark(launcher, SKIPPED, asked)
         warning = "the VMI started without its devices: the migration target gets none, they come with a restart"
-        return Decision(Reason.SKIPPED, patch=operations, warnings=(warning,))
+        return Decision(Reason.SKIPPED, patch=Patch.of(operations), warnings=(warning,))
     found = "no whole number of" if launcher.placeholders < 0 else launcher.placeholders
     message = (
         f"the pod asks for {found} placeholder devices, expected are {expected}"

@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery/pkg/api/resource, quantity.go.
 
 import re
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 from typing import Final
 
 GI: Final = 2**30
@@ -17,13 +18,21 @@ _SUFFIXES: Final = {
 }
 _NUMBER: Final = r"[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}"
 _QUANTITY: Final = re.compile(rf"\+?({_NUMBER})(?:[eE]([+-]?[0-9]{{1,2}})|([numkMGTPE]|[KMGTPE]i)?)")
+_LONGEST: Final = 80  # more than the pattern takes: a longer text, cut here, is none either
 
 
 def parse_quantity(value: object) -> Decimal:
     """Return the value of a quantity, which may be text or a number. Raises ValueError; a negative one is none here."""
-    match = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    if isinstance(value, str | int | float):
+        return _parse(str(value)[:_LONGEST])
+    raise ValueError(f"not a Kubernetes quantity: {value!r:.80}")
+
+
+@lru_cache(maxsize=1024)  # the same few come by with every pod
+def _parse(text: str) -> Decimal:
+    match = _QUANTITY.fullmatch(text)
     if not match:
-        raise ValueError(f"not a Kubernetes quantity: {value!r:.80}")
+        raise ValueError(f"not a Kubernetes quantity: {text!r}")
     number, exponent, suffix = match.groups()
     return Decimal(number) * (Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""])
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _NOTHING: Mapping[str, Any] = {}
+_ONLY_MAPPINGS = {dict}
 
 
 def mapping(item: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
@@ -23,7 +24,11 @@ def mapping(item: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 def mappings(item: Mapping[str, Any], *path: str) -> list[Mapping[str, Any]]:
     """Return the list at `path` with an empty mapping for each item that is none, so that positions hold."""
     value = mapping(item, *path[:-1]).get(path[-1])
-    return [entry if isinstance(entry, dict) else _NOTHING for entry in value] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    if _ONLY_MAPPINGS.issuperset(map(type, value)):
+        return value
+    return [entry if isinstance(entry, dict) else _NOTHING for entry in value]
 
 
 def texts(item: Mapping[str, Any], key: str) -> list[str]:

@@ -114,7 +114,7 @@ def write_review(uid: str, decision: Decision) -> bytes:
         }
     elif decision.patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(orjson.dumps(decision.patch)).decode()
+        response["patch"] = base64.b64encode(decision.patch.text).decode()
     if decision.warnings:
         response["warnings"] = _warnings(decision.warnings)
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})

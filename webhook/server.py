@@ -87,23 +87,23 @@ def serve(
 class _BoundedHead(HttpToolsProtocol):
     """HTTP/1.1 that ends a connection whose request line and headers grow too long: its parser would keep them all."""
 
-    _head = 0
-    _in_head = True
+    _head: int | None = 0
+    """Bytes of the head that is being received, None within a body."""
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        if self._head is not None:
             self._head += len(data)
-            if self._head > MAX_HEAD:
-                self.send_400_response(f"The request line and headers are longer than {MAX_HEAD} bytes.")
+        super().data_received(data)
+        if self._head is not None and self._head > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response(f"The request line and headers are longer than {MAX_HEAD} bytes.")
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._in_head = False
+        self._head = None
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._head, self._in_head = 0, True
+        self._head = 0  # what else came with the end of the message is not counted: it is one read at most
 
 
 class _Server(uvicorn.Server):

@@ -23,7 +23,7 @@ from dra.contract import (
 from webhook.config import Resources, SidecarConfig
 from webhook.decision import RawObject
 from webhook.quantity import same_quantity
-from webhook.raw import mapping, mappings
+from webhook.raw import mapping
 
 QEMU_USER = 107
 """The user compute runs QEMU as; connecting to the socket needs write permission on it."""
@@ -102,12 +102,11 @@ def _resources(resources: Resources, *, guaranteed: bool, limit_cpu: bool) -> di
     return {"requests": {"cpu": cpu_request, "memory": resources.memory}, "limits": limits}
 
 
-def is_guaranteed(pod: RawObject) -> bool:
-    """True if the pod's QoS class is Guaranteed: in each container, CPU and memory have requests equal to limits.
+def is_guaranteed(containers: list[RawObject]) -> bool:
+    """True if a pod of these containers is Guaranteed: in each, CPU and memory have requests equal to limits.
 
     Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos. A missing request counts as its limit, a limit of 0 as none.
     """
-    containers = mappings(pod, "spec", "containers") + mappings(pod, "spec", "initContainers")
     return bool(containers) and all(_is_pinned(each, resource) for each in containers for resource in ("cpu", "memory"))
 
 

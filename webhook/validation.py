@@ -4,17 +4,13 @@ An API server with DRA switched off removes `spec.resourceClaims` without a word
 admission, and the VM would start without its devices. Source: k8s.io/kubernetes/pkg/api/pod/util.go.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from dra.contract import DEVICES_ANNOTATION, INJECTED_ANNOTATION, SIDECAR_CONTAINER
+from dra.contract import COMPUTE_CONTAINER, DEVICES_ANNOTATION, INJECTED_ANNOTATION, SIDECAR_CONTAINER
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.annotation import FIELD, Asked, annotation_of, read_asked
 from webhook.config import Config
-from webhook.decision import AdmissionRequest, Decision
-from webhook.injection import SKIPPED
-from webhook.launcher import Launcher, is_launcher
+from webhook.decision import AdmissionRequest, Decision, RawObject
+from webhook.launcher import SKIPPED, Launcher, is_launcher
 from webhook.raw import mappings, named
 
 _DROPPED = (
@@ -42,46 +38,51 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:  # noqa: ARG0
     if request.operation != "CREATE":
         return Decision(Reason.UNCHANGED)
     if launcher.marker is None:
-        return _unmarked(launcher)
+        return _unmarked(request.object)
     if text is None:
         return Decision.deny(Reason.SIDECAR_MISSING, _NO_SIDECAR)
     try:
-        return _marked(launcher, launcher.marker, read_asked(text, FIELD))
+        return _marked(request.object, launcher, read_asked(text, FIELD))
     except Refused as error:
         return Decision.deny(error.reason, error.message)
 
 
-def _unmarked(launcher: Launcher) -> Decision:
-    if is_launcher(launcher.pod):
+def _unmarked(pod: RawObject) -> Decision:
+    if is_launcher(pod):
         return Decision.deny(Reason.NOT_INJECTED, _NOT_INJECTED)
     return Decision(Reason.NOT_A_LAUNCHER)
 
 
-def _marked(launcher: Launcher, marker: Mapping[str, Any], asked: Asked) -> Decision:
-    if launcher.is_migration_target and marker.get("mode") == SKIPPED:
+def _marked(pod: RawObject, launcher: Launcher, asked: Asked) -> Decision:
+    if launcher.is_migration_target and launcher.marker == SKIPPED:
         return Decision(Reason.SKIPPED)
-    if fault := _fault(launcher, asked):
+    if fault := _fault(pod, launcher, asked):
         return Decision.deny(*fault)
     return Decision(Reason.PROVISIONING if launcher.is_provisioning else Reason.ACCEPTED)
 
 
-def _fault(launcher: Launcher, asked: Asked) -> tuple[Reason, str] | None:
+def _fault(pod: RawObject, launcher: Launcher, asked: Asked) -> tuple[Reason, str] | None:
     """Return what a pod that is marked as injected lacks. The marker's own words are not trusted, only the pod is."""
     if not launcher.is_provisioning and not launcher.has_sidecar:
         return Reason.SIDECAR_MISSING, _NO_SIDECAR
-    if not launcher.has_claims([claim.as_pod_claim() for claim in asked.claims]):
+    if not launcher.holds(asked.claims):
         return Reason.CLAIMS_DROPPED, _DROPPED
-    if not launcher.is_provisioning and not _are_referenced(launcher, asked):
+    if not launcher.is_provisioning and not _are_referenced(pod, asked):
         return Reason.CLAIMS_DROPPED, _DROPPED
     if launcher.placeholders != 0:
         return Reason.NOT_INJECTED, _NOT_INJECTED
     return None
 
 
-def _are_referenced(launcher: Launcher, asked: Asked) -> bool:
+def _are_referenced(pod: RawObject, asked: Asked) -> bool:
     """True if compute and the sidecar both refer to all claims: only such containers get devices and metadata."""
-    init_containers = mappings(launcher.pod, "spec", "initContainers")
-    sidecar = named(init_containers, SIDECAR_CONTAINER)
-    containers = [launcher.compute] + ([] if sidecar is None else [init_containers[sidecar]])
+    containers = (
+        (mappings(pod, "spec", "containers"), COMPUTE_CONTAINER),
+        (mappings(pod, "spec", "initContainers"), SIDECAR_CONTAINER),
+    )
+    references = [
+        [] if (index := named(items, name)) is None else mappings(items[index], "resources", "claims")
+        for items, name in containers
+    ]
     wanted = [reference for claim in asked.claims for reference in claim.as_container_claims()]
-    return all(reference in mappings(each, "resources", "claims") for each in containers for reference in wanted)
+    return all(reference in present for present in references for reference in wanted)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from dra.contract import COPIED_ANNOTATION, DEVICES_ANNOTATION
 from dra.errors import Refused
 from dra.reasons import Reason
-from webhook import patch
 from webhook.advice import advice
 from webhook.annotation import FIELD, TEMPLATE_FIELD, annotation_of, read_asked
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision, RawObject
 from webhook.devices import check_devices
+from webhook.patch import Ground, Operation, Patch, Path, remove
 from webhook.raw import annotations, mapping
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -62,7 +62,7 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
         return Decision.deny(error.reason, error.message)
     if now.metadata is not None and settled.template != now.metadata:
         warnings.insert(0, _both_set(now))
-    return Decision(_reason(now, settled), patch=tuple(_patch(vm, now, settled)), warnings=tuple(warnings))
+    return Decision(_reason(now, settled), patch=Patch.of(_operations(vm, now, settled)), warnings=tuple(warnings))
 
 
 def settle(now: Placement, before: Placement, written_by_owner: object) -> Placement:
@@ -131,17 +131,16 @@ def _reason(now: Placement, settled: Placement) -> Reason:
     return Reason.NOT_OPTED_IN if settled.template is None else Reason.ACCEPTED
 
 
-def _patch(vm: RawObject, now: Placement, settled: Placement) -> list[patch.Operation]:
-    template = ("spec", "template", "metadata", "annotations")
-    operations: list[patch.Operation] = []
-    if settled.template != now.template:
-        if settled.template is None:
-            operations.append(patch.remove(*template, DEVICES_ANNOTATION))
-        else:
-            operations += patch.put(vm, {DEVICES_ANNOTATION: settled.template}, *template)
-    if settled.copied != now.copied:
-        if settled.copied is None:
-            operations.append(patch.remove("metadata", "annotations", COPIED_ANNOTATION))
-        else:
-            operations += patch.put(vm, {COPIED_ANNOTATION: settled.copied}, "metadata", "annotations")
-    return operations
+def _operations(vm: RawObject, now: Placement, settled: Placement) -> list[Operation]:
+    return [
+        *_set(vm, DEVICES_ANNOTATION, now.template, settled.template, ("spec", "template", "metadata", "annotations")),
+        *_set(vm, COPIED_ANNOTATION, now.copied, settled.copied, ("metadata", "annotations")),
+    ]
+
+
+def _set(vm: RawObject, key: str, now: object, settled: object, annotations_at: Path) -> list[Operation]:
+    if settled == now:
+        return []
+    if settled is None:
+        return [remove(*annotations_at, key)]
+    return Ground.of(vm, [annotations_at]).put({key: settled}, *annotations_at)

@@ -6,13 +6,15 @@ Instancetypes, preferences, replica sets and bare VMIs come here without a VM th
 from dra.errors import Refused
 from dra.intent import Mode
 from dra.reasons import Reason
-from webhook import patch
 from webhook.advice import advice
 from webhook.annotation import FIELD, annotation_of, read_asked
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
 from webhook.devices import check_devices, missing_placeholders
+from webhook.patch import Ground, Patch
 from webhook.raw import mapping
+
+_GPUS = ("spec", "domain", "devices", "gpus")
 
 
 def decide(request: AdmissionRequest, config: Config) -> Decision:
@@ -33,5 +35,5 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
     entries = missing_placeholders(asked, spec) if config.mode is Mode.PLACEHOLDER else []
     if not entries:
         return Decision(Reason.ACCEPTED, warnings=warnings)
-    operations = patch.append(vmi, entries, "spec", "domain", "devices", "gpus")
-    return Decision(Reason.PLACEHOLDERS_ADDED, patch=tuple(operations), warnings=warnings)
+    operations = Ground.of(vmi, [_GPUS]).append(entries, *_GPUS)
+    return Decision(Reason.PLACEHOLDERS_ADDED, patch=Patch.of(operations), warnings=warnings)

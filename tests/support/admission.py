@@ -79,7 +79,7 @@ def patched(item: Raw, decision: Decision) -> Raw:
     The RFC lets `add` replace a member that is there; dravirt may do so only with its own marks and with nothing.
     """
     assert decision.allowed, decision.message
-    operations = json.loads(json.dumps(decision.patch))
+    operations = list(decision.patch)
     result = copy.deepcopy(item)
     for operation in operations:
         if operation["op"] == "add":

@@ -16,7 +16,7 @@ from webhook.app import create_app
 from webhook.config import Config
 from webhook.decision import Decision
 from webhook.endpoint import MAX_BODY
-from webhook.patch import add
+from webhook.patch import Patch, add
 from webhook.readiness import Condition, Readiness
 
 
@@ -28,7 +28,7 @@ def label_pods(request, config):
         raise ZeroDivisionError
     if "labels" in request.object["metadata"]:
         return Decision(Reason.ALREADY_INJECTED)
-    return Decision(Reason.INJECTED, patch=(add({"mode": config.mode}, "metadata", "labels"),))
+    return Decision(Reason.INJECTED, patch=Patch.of([add({"mode": config.mode}, "metadata", "labels")]))
 
 
 def accept(_request, _config):

@@ -85,7 +85,7 @@ def test_decision_leaves_its_input_as_it_was(case: Case):
 @opted_in
 def test_second_pass_adds_nothing(case: Case):
     decision = pod.decide(create(injected(case)), config_of(case))
-    assert (decision.allowed, decision.reason, decision.patch) == (True, Reason.ALREADY_INJECTED, ())
+    assert (decision.allowed, decision.reason, tuple(decision.patch)) == (True, Reason.ALREADY_INJECTED, ())
 
 
 @opted_in
@@ -212,7 +212,7 @@ def test_pod_that_did_not_opt_in_is_left_alone(case: Case):
         for webhook in (pod, validation):
             decision = webhook.decide(create(case.pod()), config)
             assert (decision.allowed, decision.reason) == (True, Reason.NOT_OPTED_IN)
-            assert (decision.patch, decision.warnings) == ((), ())
+            assert (tuple(decision.patch), decision.warnings) == ((), ())
 
 
 # A pod that only binds WaitForFirstConsumer storage gets everything of the VMI and runs no virt-launcher.
@@ -252,7 +252,7 @@ def test_provisioning_pod_is_changed_once_and_accepted(case: Case):
     before = provisioning_pod(case)
     after = patched(before, pod.decide(create(before), config_of(case)))
     again = pod.decide(create(after), config_of(case))
-    assert (again.allowed, again.reason, again.patch) == (True, Reason.ALREADY_INJECTED, ())
+    assert (again.allowed, again.reason, tuple(again.patch)) == (True, Reason.ALREADY_INJECTED, ())
     last = validation.decide(create(after), config_of(case))
     assert (last.allowed, last.reason) == (True, Reason.PROVISIONING)
 
@@ -270,7 +270,7 @@ def test_provisioning_pod_without_its_claims_is_refused(case: Case):
 def test_provisioning_pod_that_did_not_opt_in_is_left_alone(case: Case):
     for webhook in (pod, validation):
         decision = webhook.decide(create(provisioning_pod(case)), PLACEHOLDER)
-        assert (decision.allowed, decision.reason, decision.patch) == (True, Reason.NOT_OPTED_IN, ())
+        assert (decision.allowed, decision.reason, tuple(decision.patch)) == (True, Reason.NOT_OPTED_IN, ())
 
 
 # The annotation of a running VMI can change, and reaches its migration target. KubeVirt's migration controller adds the
@@ -321,7 +321,7 @@ def test_skipped_migration_target_stays_so_and_is_accepted(case: Case):
     before = target_without_placeholder(case)
     after = patched(before, pod.decide(create(before), PLACEHOLDER))
     again = pod.decide(create(after), PLACEHOLDER)
-    assert (again.allowed, again.reason, again.patch) == (True, Reason.SKIPPED, ())
+    assert (again.allowed, again.reason, tuple(again.patch)) == (True, Reason.SKIPPED, ())
     last = validation.decide(create(after), PLACEHOLDER)
     assert (last.allowed, last.reason) == (True, Reason.SKIPPED)
 

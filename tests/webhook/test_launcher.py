@@ -5,6 +5,7 @@ import json
 import pytest
 from support.admission import INJECTED, RESOURCE, compute_of, launcher_pod
 
+from dra.claims import PodClaim
 from webhook.launcher import HookFlag, Launcher, is_launcher
 
 OWNER = launcher_pod()["metadata"]["ownerReferences"][0]
@@ -133,16 +134,19 @@ def test_placeholders_are_counted(limits: object, requests: object, count: int):
     ("text", "marker"),
     [
         (None, None),
-        ("", {}),
-        ("{}", {}),
-        ("x", {}),
-        ("[]", {}),
-        ('"skipped"', {}),
-        ("[" * 100_000, {}),
-        ("1" * 5000, {}),
-        (5, {}),
-        (["{}"], {}),
-        ('{"mode": "skipped"}', {"mode": "skipped"}),
+        ("", ""),
+        ("{}", ""),
+        ("x", ""),
+        ("[]", ""),
+        ('"skipped"', ""),
+        ("[" * 100_000, ""),
+        ("1" * 5000, ""),
+        (5, ""),
+        (["{}"], ""),
+        ('{"mode": "other"}', ""),
+        ('{"mode": ["skipped"]}', ""),
+        ('{"mode": "skipped"}', "skipped"),
+        ('{"mode": "placeholder"}', "placeholder"),
     ],
     ids=str,
 )
@@ -157,14 +161,14 @@ def test_compute_is_found_by_its_name():
     pod = launcher_pod()
     pod["spec"]["containers"].insert(0, {"name": "istio-proxy", "command": ["--hook-sidecars", "7"]})
     launcher = Launcher.of(pod)
-    assert (launcher.compute_index, launcher.compute["name"]) == (1, "compute")
+    assert launcher.compute == 1
     assert launcher.hook_flag == HookFlag("command", 4, 0)
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"containers": None}, {"containers": [{"name": "other"}]}], ids=json.dumps)
 def test_pod_without_compute_has_no_flag_and_no_placeholder(spec: object):
     launcher = Launcher.of(launcher_pod() | {"spec": spec})
-    assert (launcher.compute_index, launcher.hook_flag, launcher.placeholders) == (None, None, 0)
+    assert (launcher.compute, launcher.hook_flag, launcher.placeholders) == (None, None, 0)
 
 
 PROVISIONING = "kubevirt.io/ephemeral-provisioning"
@@ -211,4 +215,12 @@ def test_migration_target_is_known_by_its_label():
 def test_claims_are_compared_in_full(present: object, there: bool):
     pod = launcher_pod()
     pod["spec"]["resourceClaims"] = present
-    assert Launcher.of(pod).has_claims([{"name": "a", "resourceClaimName": "x"}]) is there
+    assert Launcher.of(pod).holds([PodClaim("a", None, "x", ())]) is there
+
+
+def test_pods_that_differ_in_names_alone_have_the_same_facts():
+    one, other = launcher_pod(), launcher_pod()
+    other["metadata"] |= {"generateName": "virt-launcher-other-", "managedFields": [{"manager": "x"}]}
+    other["metadata"]["labels"]["vm.kubevirt.io/name"] = "other"
+    assert Launcher.of(one) == Launcher.of(other)
+    assert hash(Launcher.of(one)) == hash(Launcher.of(other))

@@ -64,7 +64,7 @@ def assert_twice_is_once(item: dict, config: Config) -> None:
         return
     after = patched(item, decision)
     again = pod.decide(create(after), config)
-    assert (again.allowed, again.patch) == (True, ())
+    assert (again.allowed, tuple(again.patch)) == (True, ())
     if decision.reason is Reason.INJECTED:
         assert without_injection(after, item, mode=config.mode) == item
         assert validation.decide(create(after), config).reason is Reason.ACCEPTED
@@ -107,7 +107,7 @@ def test_object_of_any_shape_gets_a_decision(item: dict, old: dict | None, confi
     username = config.kubevirt_controller
     decision = handler.decide(AdmissionRequest("u", handler.kind, operation, "vms", "", username, item, old), config)
     assert isinstance(decision, Decision)
-    json.dumps([decision.patch, decision.warnings])
+    json.dumps([list(decision.patch), decision.warnings])
     assert decision.allowed or (decision.message.endswith(f"(reason: {decision.reason})") and not decision.patch)
 
 
@@ -156,7 +156,7 @@ def test_vm_is_changed_once_and_where_dravirt_may(change: tuple, config: Config)
         return
     after = patched(item, decision)
     again = vms.decide(create(after) if old is None else update(old, after), config)
-    assert (again.allowed, again.patch) == (True, ())
+    assert (again.allowed, tuple(again.patch)) == (True, ())
     for each in (after, item):
         _forget(each, "metadata")
         _forget(each, "spec", "template", "metadata")
@@ -180,7 +180,7 @@ def _forget(item: dict, *path: str) -> None:
 @given(reshaped(vm(gpus=[{"name": "gpu0", "deviceName": "dravirt.io/gpu"}])), st.booleans(), configs)
 def test_vm_without_the_annotation_is_never_changed(item: dict, created: bool, config: Config):
     decision = vms.decide(create(item) if created else update(vm(), item), config)
-    assert (decision.allowed, decision.patch, decision.warnings) == (True, (), ())
+    assert (decision.allowed, tuple(decision.patch), decision.warnings) == (True, (), ())
 
 
 GPUS = st.lists(
@@ -203,7 +203,7 @@ def test_accepted_vmi_has_one_placeholder_per_device(gpus: list, count: int, dis
     if not decision.allowed:
         return
     after = patched(item, decision)
-    assert vmis.decide(create(after), config).patch == ()
+    assert not vmis.decide(create(after), config).patch
     found = after["spec"]["domain"]["devices"]["gpus"]
     placeholders = sorted(gpu["name"] for gpu in found if gpu["deviceName"] == "dravirt.io/gpu")
     assert placeholders == ([device["name"] for device in devices] if config is PLACEHOLDER else [])

@@ -46,7 +46,7 @@ def injected(item: dict) -> dict:
     assert decision.reason is Reason.INJECTED, decision.message
     after = patched(item, decision)
     assert without_injection(after, item) == item
-    assert pod.decide(create(after), PLACEHOLDER).patch == ()
+    assert not pod.decide(create(after), PLACEHOLDER).patch
     assert validation.decide(create(after), PLACEHOLDER).allowed
     return after
 

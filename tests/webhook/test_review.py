@@ -9,7 +9,7 @@ from support.reviews import POD, UID, VM, review
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.decision import AdmissionRequest, Decision
-from webhook.patch import add
+from webhook.patch import Patch, add
 from webhook.review import read_review, write_review
 
 
@@ -154,7 +154,7 @@ def test_wh13_the_answer_is_an_admission_review_that_echoes_the_uid():
 def test_a_patch_comes_with_its_type():
     operations = (add({"a/b": "ä"}, "metadata", "annotations"), add("x", "metadata", "annotations", "c/d~e"))
 
-    response = answer(Decision(Reason.INJECTED, patch=operations))["response"]
+    response = answer(Decision(Reason.INJECTED, patch=Patch.of(operations)))["response"]
 
     assert response["allowed"] is True
     assert response["patchType"] == "JSONPatch"
@@ -165,7 +165,7 @@ def test_a_patch_comes_with_its_type():
 
 
 def test_no_patch_comes_without_a_type():
-    response = answer(Decision(Reason.ALREADY_INJECTED, patch=()))["response"]
+    response = answer(Decision(Reason.ALREADY_INJECTED))["response"]
 
     assert not {"patch", "patchType"} & response.keys()
 

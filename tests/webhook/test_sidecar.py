@@ -6,6 +6,7 @@ import pytest
 from support.admission import launcher_pod, qos_class
 
 from webhook.config import Resources, SidecarConfig
+from webhook.raw import mappings
 from webhook.sidecar import container, is_guaranteed
 
 CONFIG = SidecarConfig(image="registry.example/dravirt:1", log_level="debug")
@@ -119,9 +120,10 @@ def test_guaranteed_pod_is_known_as_kubernetes_knows_it(resources: list, qos: st
     pod["spec"]["containers"] = [{"name": "compute", "resources": first}]
     pod["spec"].setdefault(kind, []).extend({"name": f"c{i}", "resources": each} for i, each in enumerate(others))
     assert qos_class(pod) == qos
-    assert is_guaranteed(pod) is (qos == "Guaranteed")
+    containers = mappings(pod, "spec", "containers") + mappings(pod, "spec", "initContainers")
+    assert is_guaranteed(containers) is (qos == "Guaranteed")
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"containers": "x"}, {"containers": [None]}], ids=str)
-def test_malformed_pod_is_not_guaranteed(spec: object):
-    assert not is_guaranteed({"spec": spec})
+@pytest.mark.parametrize("containers", [[], [{}], [{"resources": None}]], ids=str)
+def test_malformed_pod_is_not_guaranteed(containers: list):
+    assert not is_guaranteed(containers)

@@ -140,7 +140,7 @@ def test_there_are_many_kinds_of_wrong():
 
 
 def assert_denied(decision, path: str, rest: str) -> None:
-    assert (decision.allowed, decision.reason, decision.patch) == (False, Reason.INVALID_ANNOTATION, ())
+    assert (decision.allowed, decision.reason, tuple(decision.patch)) == (False, Reason.INVALID_ANNOTATION, ())
     assert decision.message.startswith(path + rest)
     assert decision.message.endswith("(reason: invalid_annotation)")
     assert len(decision.message) < 600
@@ -165,7 +165,7 @@ def test_stored_value_is_not_denied(text: str, rest: str):
         now = json.loads(json.dumps(old))
         now["spec"]["runStrategy"] = "Halted"
         decision = vms.decide(update(old, now), PLACEHOLDER)
-        assert (decision.allowed, decision.reason, decision.patch) == (True, Reason.UNCHANGED, ())
+        assert (decision.allowed, decision.reason, tuple(decision.patch)) == (True, Reason.UNCHANGED, ())
 
 
 @wrong

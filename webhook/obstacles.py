@@ -1,0 +1,71 @@
+"""What stands in the way of an injection: names of ours that something else in the pod has.
+
+A tenant names the volumes and claims of his VM, and these names reach the pod: a volume of his under the name of the
+sidecar's state would let him choose any device of the node.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra.contract import (
+    PLACEHOLDER_ENV,
+    SIDECAR_CONTAINER,
+    SOCKET_DIR,
+    SOCKET_VOLUME,
+    STATE_VOLUME,
+    TOKEN_VOLUME,
+)
+from dra.errors import Refused
+from dra.reasons import Reason
+from webhook.decision import RawObject
+from webhook.raw import mappings, name_of, named
+
+_CONTAINERS = {SIDECAR_CONTAINER}
+_VOLUMES = {STATE_VOLUME, TOKEN_VOLUME}
+_VARIABLES = {PLACEHOLDER_ENV}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A name that dravirt needs, and the field in which something else has it."""
+
+    name: str
+    field: str
+
+    def error(self) -> Refused:
+        """Return the error that refuses the pod, to be raised."""
+        message = f"{self.name!r} is a name that dravirt needs: rename it in the VM"
+        return Refused(Reason.NAME_CONFLICT, message, path=self.field)
+
+
+def find_obstacles(pod: RawObject, compute: int | None) -> tuple[Obstacle, ...]:
+    """Return what stands in the way in `pod`, whose container `compute` runs the VM; its claims apart."""
+    containers, volumes = mappings(pod, "spec", "containers"), mappings(pod, "spec", "volumes")
+    launcher = {} if compute is None else containers[compute]
+    field = f"spec.containers[{compute}]"
+    return (
+        *_taken(containers, _CONTAINERS, "spec.containers"),
+        *_taken(mappings(pod, "spec", "initContainers"), _CONTAINERS, "spec.initContainers"),
+        *_taken(volumes, _VOLUMES, "spec.volumes"),
+        *_taken(mappings(launcher, "env"), _VARIABLES, f"{field}.env"),
+        *_strange_sockets(volumes, mappings(launcher, "volumeMounts"), f"{field}.volumeMounts"),
+    )
+
+
+def _taken(items: list[Mapping[str, Any]], names: set[str], field: str) -> Iterator[Obstacle]:
+    for index, item in enumerate(items):
+        if name_of(item) in names:
+            yield Obstacle(name_of(item), f"{field}[{index}]")
+
+
+def _strange_sockets(
+    volumes: list[Mapping[str, Any]], mounts: list[Mapping[str, Any]], field: str
+) -> Iterator[Obstacle]:
+    """Yield a socket volume that is not KubeVirt's own: an emptyDir, mounted where virt-launcher looks for sockets."""
+    sockets = named(volumes, SOCKET_VOLUME)
+    if sockets is not None and "emptyDir" not in volumes[sockets]:
+        yield Obstacle(SOCKET_VOLUME, f"spec.volumes[{sockets}]")
+    for index, mount in enumerate(mounts):
+        if (mount.get("mountPath") == SOCKET_DIR) != (mount.get("name") == SOCKET_VOLUME):
+            yield Obstacle(SOCKET_VOLUME, f"{field}[{index}]")
