@@ -32,7 +32,7 @@ def answer_to_json(pod_claims: Mapping[str, Sequence[AllocatedDevice]]) -> dict[
 def read_answer(data: bytes, *, path: str) -> dict[str, tuple[AllocatedDevice, ...]]:
     """Return the devices of each pod claim in the answer `data`; `path` names who gave it. Raises Refused."""
     fields = read_fields(data, path=path)
-    fields.integer("version", 0, low=VERSION, high=VERSION)
+    check_version(fields)
     claims = fields.mapping("podClaims")
     return {
         require_dns_label(name, claims.at(name), _WRONG): tuple(
@@ -49,6 +49,13 @@ def read_fields(data: bytes, *, path: str) -> Fields:
         return Fields.of(json.loads(data), path, _WRONG)
     except (ValueError, RecursionError) as error:
         raise Refused(_WRONG, f"is no JSON: {error!s:.200}", path=path) from error
+
+
+def check_version(fields: Fields) -> None:
+    """Refuse a question or an answer of another version."""
+    version = fields.integer("version", 0, low=0, high=10**6)
+    if version != VERSION:
+        raise fields.refuse("version", f"{version} is not known here, {VERSION} is")
 
 
 def _to_json(device: AllocatedDevice) -> dict[str, Any]:

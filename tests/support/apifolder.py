@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from support.allocations import Raw, in_v1beta1
+from support.allocations import Raw, in_v1beta1, review_status
 
 from cli.throwaway import issue
 
@@ -81,6 +81,11 @@ class ApiFolder:
             metadata = item["metadata"]
             folder = item["kind"].lower() + ("es" if item["kind"].endswith("s") else "s")
             self.write("/".join([folder, *filter(None, [metadata.get("namespace")]), metadata["name"]]), item)
+
+    def enter(self, of: Raw, token: str) -> None:
+        """Create a pod, or change it, and let `token` be its token."""
+        self.put(of)
+        self.write(f"tokens/{token}", review_status(of))
 
     def remove(self, *items: Raw) -> None:
         """Delete objects."""

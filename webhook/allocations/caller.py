@@ -11,7 +11,7 @@ from dra.contract import TOKEN_AUDIENCE
 from dra.errors import Refused
 from dra.names import is_dns_label, is_dns_subdomain
 from dra.reasons import Reason
-from webhook.raw import mapping, texts
+from webhook.raw import mapping
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EXTRA = "authentication.kubernetes.io/"
@@ -43,7 +43,9 @@ def read_caller(review: Mapping[str, Any]) -> Caller:
     Source: k8s.io/api/authentication/v1, TokenReviewStatus; k8s.io/apiserver, serviceaccount/util.go.
     """
     status = mapping(review, "status")
-    if status.get("authenticated") is not True or TOKEN_AUDIENCE not in texts(status, "audiences"):
+    audiences = status.get("audiences")
+    is_ours = isinstance(audiences, list) and TOKEN_AUDIENCE in audiences
+    if status.get("authenticated") is not True or not is_ours:
         why = status.get("error")
         detail = f": {why[:300]}" if isinstance(why, str) and why else ""
         raise Refused(Reason.INVALID_TOKEN, f"the token is not valid for the audience {TOKEN_AUDIENCE}{detail}")

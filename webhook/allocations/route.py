@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from dra.answer import VERSION, answer_to_json
+from dra.answer import answer_to_json, check_version
 from dra.contract import ALLOCATIONS_PATH
 from dra.errors import DravirtError, Failed, Refused
 from dra.fields import Fields
@@ -37,6 +37,7 @@ _STATUS: Mapping[Reason, HTTPStatus] = {
     Reason.INCOMPLETE_POOL: HTTPStatus.SERVICE_UNAVAILABLE,
     Reason.API_UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     Reason.NOT_SERVING: HTTPStatus.SERVICE_UNAVAILABLE,
+    Reason.UNREADABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     Reason.BUSY: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 """What is not named here is a conflict with what the cluster holds."""
@@ -91,7 +92,7 @@ def _check_question(body: bytes) -> None:
     except orjson.JSONDecodeError as error:
         raise Refused(Reason.INVALID_REQUEST, f"the body is no JSON: {error}") from error
     fields.only(("version",))
-    fields.integer("version", 0, low=VERSION, high=VERSION)
+    check_version(fields)
 
 
 def _answered(devices: PodClaims) -> Response:
