@@ -26,7 +26,7 @@ from webhook.config import Config
 from webhook.launcher import PROVISIONING, HookFlag, Launcher
 from webhook.obstacles import Obstacle
 from webhook.patch import Operation, Path, remove, replace
-from webhook.quantity import GI, plus
+from webhook.quantity import GI, is_quantity, plus
 
 
 def inject(launcher: Launcher, asked: Asked, config: Config) -> list[Operation]:
@@ -35,8 +35,8 @@ def inject(launcher: Launcher, asked: Asked, config: Config) -> list[Operation]:
     Raises Refused where the pod lacks what they change, or a name of ours is taken.
     """
     compute, hook_flag = _find_compute(launcher)
-    for obstacle in launcher.obstacles:
-        raise obstacle.error()
+    if launcher.obstacle:
+        raise launcher.obstacle.error()
     ground = launcher.ground
     references = [reference for claim in asked.claims for reference in claim.as_container_claims()]
     return [
@@ -134,7 +134,11 @@ def _more_memory(launcher: Launcher, compute: Path) -> list[Operation]:
 
     Source: KubeVirt pkg/hypervisor/kvm/hypervisorbackend.go, GetMemoryOverhead.
     """
-    return [replace(plus(memory, GI), *compute, "resources", side, "memory") for side, memory in launcher.memory]
+    return [
+        replace(plus(memory, GI), *compute, "resources", side, "memory")
+        for side, memory in launcher.memory
+        if is_quantity(memory)  # (what is none is for the API server to refuse)
+    ]
 
 
 def _missing_volumes(launcher: Launcher, config: Config) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dra.claims import PodClaim
 from dra.contract import (
@@ -18,10 +19,10 @@ from dra.contract import (
 )
 from dra.intent import Mode
 from webhook.decision import RawObject
-from webhook.obstacles import Obstacle, find_obstacles
+from webhook.obstacles import Obstacle, PodParts, find_obstacle
 from webhook.patch import Ground, Path
-from webhook.quantity import is_quantity, parse_quantity
-from webhook.raw import annotations, labels, mapping, mappings, name_of, named, texts
+from webhook.quantity import parse_quantity
+from webhook.raw import annotations, labels, mapping, mappings, name_of, named
 from webhook.sidecar import is_guaranteed
 
 PROVISIONING = "provisioning"
@@ -30,9 +31,12 @@ SKIPPED = "skipped"
 _MODES = frozenset({*Mode, PROVISIONING, SKIPPED})
 
 _EPHEMERAL = "kubevirt.io/ephemeral-provisioning"
+_LONGEST = 253
+_MOST = 128
+"""Characters of a name and entries of a list that are looked at: more than a pod that the API server takes has."""
 _HOOK_FLAG = "--hook-sidecars"
+_HOOK_FLAG_WITH = f"{_HOOK_FLAG}="
 _COUNT = re.compile(r"[0-9]{1,4}")
-_SIDES = ("limits", "requests")
 _PARENTS: tuple[Path, ...] = (
     ("metadata", "annotations"),
     ("metadata", "labels"),
@@ -86,13 +90,13 @@ class Launcher:
     placeholder_sides: tuple[str, ...]
     """Which of compute's limits and requests hold the placeholder resource."""
     memory: tuple[tuple[str, str], ...]
-    """The memory in compute's limits and requests."""
+    """The memory in compute's limits and requests, whatever stands there."""
     limits_cpu: bool
     is_guaranteed: bool
     has_socket_volume: bool
     mounts_sockets: bool
     pull_secrets: tuple[str, ...]
-    claims: tuple[tuple[str, object, object], ...]
+    claims: tuple[tuple[str, str | None, str | None], ...]
     """The entries of `spec.resourceClaims`: name, claim, template."""
     marker: str | None
     """The mode in the marker annotation, "" for a strange one. VMI annotations reach the pod: it proves nothing."""
@@ -100,37 +104,37 @@ class Launcher:
     is_migration_target: bool
     is_provisioning: bool
     """A pod that only binds storage, and gets the VMI's resources for the scheduler's sake."""
-    obstacles: tuple[Obstacle, ...]
+    obstacle: Obstacle | None
+    """What stands in the way of an injection."""
     ground: Ground
 
     @classmethod
     def of(cls, pod: RawObject) -> "Launcher":
         """Return the facts about `pod`."""
-        containers, init_containers = mappings(pod, "spec", "containers"), mappings(pod, "spec", "initContainers")
-        index = named(containers, COMPUTE_CONTAINER)
-        compute = containers[index] if index is not None else {}
+        spec = mapping(pod, "spec")
+        parts = PodParts(*(mappings(spec, kind) for kind in ("containers", "initContainers", "volumes")))
+        index = named(parts.containers, COMPUTE_CONTAINER)
+        compute = parts.containers[index] if index is not None else {}
+        amounts = [(side, mapping(compute, "resources", side)) for side in ("limits", "requests")]
         hook_flag = _find_hook_flag(compute)
-        limits = mapping(compute, "resources", "limits")
         return cls(
             compute=index,
             hook_flag=hook_flag,
-            placeholders=_count_placeholders(compute),
-            placeholder_sides=tuple(
-                side for side in _SIDES if PLACEHOLDER_RESOURCE in mapping(compute, "resources", side)
-            ),
-            memory=_memory(compute),
-            limits_cpu="cpu" in limits,
-            is_guaranteed=is_guaranteed(containers + init_containers),
-            has_socket_volume=named(mappings(pod, "spec", "volumes"), SOCKET_VOLUME) is not None,
+            placeholders=_count_placeholders(amounts),
+            placeholder_sides=tuple(side for side, amount in amounts if PLACEHOLDER_RESOURCE in amount),
+            memory=tuple((side, _short(str(amount["memory"]))) for side, amount in amounts if "memory" in amount),
+            limits_cpu="cpu" in amounts[0][1],
+            is_guaranteed=is_guaranteed(parts.containers + parts.init_containers),
+            has_socket_volume=named(parts.volumes, SOCKET_VOLUME) is not None,
             mounts_sockets=named(mappings(compute, "volumeMounts"), SOCKET_VOLUME) is not None,
-            pull_secrets=tuple(map(name_of, mappings(pod, "spec", "imagePullSecrets"))),
-            claims=_claims(pod),
+            pull_secrets=tuple(_short(name_of(each)) for each in mappings(spec, "imagePullSecrets")[:_MOST]),
+            claims=tuple(map(_claim, mappings(spec, "resourceClaims")[:_MOST])),
             marker=_read_marker(pod),
-            has_sidecar=named(init_containers, SIDECAR_CONTAINER) is not None,
+            has_sidecar=named(parts.init_containers, SIDECAR_CONTAINER) is not None,
             is_migration_target="kubevirt.io/migrationJobUID" in labels(pod),
             # A VM owner can write this annotation: those of a VMI reach its pods. Such a pod runs no virt-launcher.
             is_provisioning=annotations(pod).get(_EPHEMERAL) == "true" and hook_flag is None,
-            obstacles=find_obstacles(pod, index),
+            obstacle=find_obstacle(parts, index),
             ground=Ground.of(pod, _parents(index)),
         )
 
@@ -139,7 +143,9 @@ class Launcher:
         return all((claim.name, claim.claim, claim.template) in self.claims for claim in claims)
 
 
+@lru_cache
 def _parents(compute: int | None) -> tuple[Path, ...]:
+    """Return what an injection adds to, in a pod whose container `compute` runs the VM."""
     if compute is None:
         return _PARENTS
     return _PARENTS + tuple(("spec", "containers", compute, *path) for path in _PARENTS_IN_COMPUTE)
@@ -147,43 +153,51 @@ def _parents(compute: int | None) -> tuple[Path, ...]:
 
 def _find_hook_flag(compute: RawObject) -> HookFlag | None:
     for field in ("command", "args"):
-        items = texts(compute, field)
-        for index, item in enumerate(items):
-            if not item.startswith(_HOOK_FLAG):
-                continue
-            flag, equals, number = item.partition("=")
-            if flag == _HOOK_FLAG and equals and _COUNT.fullmatch(number):
-                return HookFlag(field, index, int(number), prefix=f"{_HOOK_FLAG}=")
-            following = items[index + 1] if index + 1 < len(items) else ""
-            if item == _HOOK_FLAG and _COUNT.fullmatch(following):
-                return HookFlag(field, index + 1, int(following))
+        value = compute.get(field)
+        items: list[object] = value if isinstance(value, list) else []
+        if flag := _flag_and_number(field, items) or _flag_with_number(field, items):
+            return flag
     return None
 
 
-def _count_placeholders(compute: RawObject) -> int:
-    amounts = [mapping(compute, "resources", side).get(PLACEHOLDER_RESOURCE) for side in _SIDES]
-    asked = next((amount for amount in amounts if amount is not None), "0")
+def _flag_and_number(field: str, items: list[object]) -> HookFlag | None:
+    if _HOOK_FLAG not in items:
+        return None
+    index = items.index(_HOOK_FLAG) + 1
+    number = items[index] if index < len(items) else None
+    return HookFlag(field, index, int(number)) if isinstance(number, str) and _COUNT.fullmatch(number) else None
+
+
+def _flag_with_number(field: str, items: list[object]) -> HookFlag | None:
+    for index, item in enumerate(items):
+        if isinstance(item, str) and item.startswith(_HOOK_FLAG_WITH) and _COUNT.fullmatch(item, len(_HOOK_FLAG_WITH)):
+            return HookFlag(field, index, int(item[len(_HOOK_FLAG_WITH) :]), prefix=_HOOK_FLAG_WITH)
+    return None
+
+
+def _count_placeholders(amounts: list[tuple[str, RawObject]]) -> int:
+    asked = [amount[PLACEHOLDER_RESOURCE] for _, amount in amounts if amount.get(PLACEHOLDER_RESOURCE) is not None]
+    if not asked:
+        return 0
     try:
-        count = parse_quantity(asked)
+        count = parse_quantity(asked[0])
     except ValueError:
         return -1
     return int(count) if count == count.to_integral_value() else -1
 
 
-def _memory(compute: RawObject) -> tuple[tuple[str, str], ...]:
-    amounts = ((side, mapping(compute, "resources", side).get("memory")) for side in _SIDES)
-    return tuple((side, str(amount)) for side, amount in amounts if is_quantity(amount))
-
-
-def _claims(pod: RawObject) -> tuple[tuple[str, object, object], ...]:
-    return tuple(
-        (name_of(entry), _text(entry.get("resourceClaimName")), _text(entry.get("resourceClaimTemplateName")))
-        for entry in mappings(pod, "spec", "resourceClaims")
-    )
+def _claim(entry: RawObject) -> tuple[str, str | None, str | None]:
+    claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
+    return _short(name_of(entry)), _text(claim), _text(template)
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    return _short(value) if isinstance(value, str) else None
+
+
+def _short(text: str) -> str:
+    """Return a text that may be kept: the facts about hostile pods are remembered as well."""
+    return text[:_LONGEST]
 
 
 def _read_marker(pod: RawObject) -> str | None:

@@ -4,9 +4,9 @@ A tenant names the volumes and claims of his VM, and these names reach the pod: 
 sidecar's state would let him choose any device of the node.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from dra.contract import (
     PLACEHOLDER_ENV,
@@ -19,11 +19,11 @@ from dra.contract import (
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.decision import RawObject
-from webhook.raw import mappings, name_of, named
+from webhook.raw import mappings, named
 
-_CONTAINERS = {SIDECAR_CONTAINER}
-_VOLUMES = {STATE_VOLUME, TOKEN_VOLUME}
-_VARIABLES = {PLACEHOLDER_ENV}
+_CONTAINERS = (SIDECAR_CONTAINER,)
+_VOLUMES = (STATE_VOLUME, TOKEN_VOLUME)
+_VARIABLES = (PLACEHOLDER_ENV,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +39,35 @@ class Obstacle:
         return Refused(Reason.NAME_CONFLICT, message, path=self.field)
 
 
-def find_obstacles(pod: RawObject, compute: int | None) -> tuple[Obstacle, ...]:
-    """Return what stands in the way in `pod`, whose container `compute` runs the VM; its claims apart."""
-    containers, volumes = mappings(pod, "spec", "containers"), mappings(pod, "spec", "volumes")
-    launcher = {} if compute is None else containers[compute]
+class PodParts(NamedTuple):
+    """The lists of a pod that an injection adds to and a tenant's names reach."""
+
+    containers: list[RawObject]
+    init_containers: list[RawObject]
+    volumes: list[RawObject]
+
+
+def find_obstacle(parts: PodParts, compute: int | None) -> Obstacle | None:
+    """Return the first thing in the way in a pod whose container `compute` runs the VM; its claims apart."""
+    launcher = {} if compute is None else parts.containers[compute]
     field = f"spec.containers[{compute}]"
-    return (
-        *_taken(containers, _CONTAINERS, "spec.containers"),
-        *_taken(mappings(pod, "spec", "initContainers"), _CONTAINERS, "spec.initContainers"),
-        *_taken(volumes, _VOLUMES, "spec.volumes"),
+    obstacles = [
+        *_taken(parts.containers, _CONTAINERS, "spec.containers"),
+        *_taken(parts.init_containers, _CONTAINERS, "spec.initContainers"),
+        *_taken(parts.volumes, _VOLUMES, "spec.volumes"),
         *_taken(mappings(launcher, "env"), _VARIABLES, f"{field}.env"),
-        *_strange_sockets(volumes, mappings(launcher, "volumeMounts"), f"{field}.volumeMounts"),
-    )
+        *_strange_sockets(parts.volumes, mappings(launcher, "volumeMounts"), f"{field}.volumeMounts"),
+    ]
+    return obstacles[0] if obstacles else None
 
 
-def _taken(items: list[Mapping[str, Any]], names: set[str], field: str) -> Iterator[Obstacle]:
-    for index, item in enumerate(items):
-        if name_of(item) in names:
-            yield Obstacle(name_of(item), f"{field}[{index}]")
+def _taken(items: list[RawObject], names: tuple[str, ...], field: str) -> list[Obstacle]:
+    return [
+        Obstacle(item["name"], f"{field}[{index}]") for index, item in enumerate(items) if item.get("name") in names
+    ]
 
 
-def _strange_sockets(
-    volumes: list[Mapping[str, Any]], mounts: list[Mapping[str, Any]], field: str
-) -> Iterator[Obstacle]:
+def _strange_sockets(volumes: list[RawObject], mounts: list[RawObject], field: str) -> Iterator[Obstacle]:
     """Yield a socket volume that is not KubeVirt's own: an emptyDir, mounted where virt-launcher looks for sockets."""
     sockets = named(volumes, SOCKET_VOLUME)
     if sockets is not None and "emptyDir" not in volumes[sockets]:

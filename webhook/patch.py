@@ -105,7 +105,7 @@ def _depth(item: Any, parent: Path) -> int:
             return depth
         if item is None:
             return depth
-    return len(parent) - 1 if item in ([], {}) else len(parent)
+    return len(parent) if item or item not in ([], {}) else len(parent) - 1
 
 
 def _make(value: Any, parent: Path, depth: int) -> Operation:

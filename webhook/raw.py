@@ -31,12 +31,6 @@ def mappings(item: Mapping[str, Any], *path: str) -> list[Mapping[str, Any]]:
     return [entry if isinstance(entry, dict) else _NOTHING for entry in value]
 
 
-def texts(item: Mapping[str, Any], key: str) -> list[str]:
-    """Return the list of texts under `key`, with "" for each item that is no text, so that positions hold."""
-    value = item.get(key)
-    return [entry if isinstance(entry, str) else "" for entry in value] if isinstance(value, list) else []
-
-
 def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object's annotations: text, but in a VM's template, whose schema lets every type through."""
     return mapping(item, "metadata", "annotations")
@@ -55,4 +49,7 @@ def name_of(item: Mapping[str, Any]) -> str:
 
 def named(items: list[Mapping[str, Any]], name: str) -> int | None:
     """Return the position of the item called `name`, None where there is none."""
-    return next((index for index, entry in enumerate(items) if entry.get("name") == name), None)
+    for index, entry in enumerate(items):
+        if entry.get("name") == name:
+            return index
+    return None

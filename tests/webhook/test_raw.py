@@ -20,12 +20,10 @@ def test_mapping_at_a_path_is_found():
 @pytest.mark.parametrize("value", [None, 1, "text", {}], ids=repr)
 def test_what_is_no_list_reads_as_an_empty_one(value: object):
     assert raw.mappings({"items": value}, "items") == []
-    assert raw.texts({"items": value}, "items") == []
 
 
 def test_positions_hold_beside_malformed_items():
     assert raw.mappings({"items": [None, {"name": "a"}, "b", 3]}, "items") == [{}, {"name": "a"}, {}, {}]
-    assert raw.texts({"items": [None, "a", {}, 3]}, "items") == ["", "a", "", ""]
 
 
 def test_first_item_of_a_name_is_found():
