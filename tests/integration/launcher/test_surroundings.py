@@ -64,6 +64,21 @@ def test_virt_launcher_of_another_group_finds_a_sidecar_with_a_strict_umask(pod,
     assert (pod.state / "devices.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o500, 0o300], ids=["closed", "read-only", "write-only"])
+def test_state_folder_of_another_user_costs_the_memory_of_a_restart_and_not_the_vm(pod, mode):
+    require(os.geteuid() == 0, NEEDS_ROOT)
+    pod.allocate()
+    os.chown(pod.sockets, 107, 107)
+    if mode != 0o700:
+        os.chown(pod.state, 107, 107)
+    pod.state.chmod(mode)
+    sidecar = pod.start(pod.environment(ENTRY), code=SIDECAR)
+    assert start_vm(pod) == {"ua-gpu-gpu0": A100_MDEV}
+    warnings = [line["reason"] for line in sidecar.entries() if line["level"] != "info"]
+    assert set(warnings) <= {"unreadable", "unwritable"}
+    assert warnings
+
+
 READ_ONLY = """
 set -e
 mount --make-rprivate /
