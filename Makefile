@@ -5,11 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_WORKERS ?= auto
 
+FUZZ_SECONDS ?= 60
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format cov protos clean
+.PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
+	cluster cluster-down test-cluster test-node clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@echo "==> making $(VENV) with $$($(PYTHON) --version) and installing dravirt with its development tools"
@@ -23,7 +26,7 @@ demo: $(STAMP) ## Run the main job: one annotation becomes a VM with a MIG-backe
 	@$(BIN)/dravirt simulate examples/mig-backed-mdev
 
 test: $(STAMP) ## Run the tests (under 5 minutes, no root)
-	@echo "==> pytest"
+	@echo "==> pytest (suites of their own: make test-libvirt, and as root make test-cluster and make test-node)"
 	@$(BIN)/pytest --numprocesses=$(PYTEST_WORKERS) --dist=worksteal --quiet
 
 cov: $(STAMP) ## Run the tests and fail below the coverage floor
@@ -42,6 +45,26 @@ check: $(STAMP) ## Check style, types and imports
 format: $(STAMP) ## Format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure the webhook and the sidecar beside their aims
+	@echo "==> bench/admission.py, bench/sidecar.py"
+	@$(BIN)/python bench/admission.py
+	@PYTHONPATH=tests $(BIN)/python bench/sidecar.py
+
+fuzz: $(STAMP) ## Fuzz what reads hostile input, for FUZZ_SECONDS in all
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@echo "==> fuzzing for $(FUZZ_SECONDS) s"
+	@cd tests && ../$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+libvirt: $(STAMP) ## Install libvirt and QEMU for the libvirt tests (Debian, root)
+	@tests/integration/libvirt/install.sh $(BIN)/python
+
+test-libvirt: libvirt ## Let a real libvirt and QEMU judge every domain, and print the matrix
+	@$(BIN)/pytest --numprocesses=$(PYTEST_WORKERS) --dist=worksteal --quiet tests/integration/libvirt
+
+test-libvirt-next: libvirt ## The same with the newer libvirt of Debian's backports (root)
+	@tests/integration/libvirt/next.sh $(BIN)/pytest --numprocesses=$(PYTEST_WORKERS) --dist=worksteal --quiet \
+		tests/integration/libvirt
 
 protos: ## Make the gRPC stubs anew, with the oldest grpcio-tools that pyproject.toml allows
 	@echo "==> protoc over hooksidecar/api/*.proto"
