@@ -50,10 +50,12 @@ def ask(service: ServiceAddress) -> Reply:
         body = response.read(MAX_ANSWER + 1)
         if len(body) > MAX_ANSWER:
             raise Refused(Reason.INVALID_ANSWER, f"is larger than {MAX_ANSWER} bytes", path=service.url)
+        if response.length:  # what is still to come: a read with a limit does not tell
+            raise http.client.IncompleteRead(body, response.length)
         return Reply(response.status, body, response.getheader("Retry-After"))
-    except (OSError, http.client.HTTPException) as error:
-        # ssl.SSLError is an OSError, and its text may have the line of OpenSSL's source: no harm.
-        text = str(error) or type(error).__name__
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        # (ValueError: an authority that is none, a host that is no name)
+        text = " ".join(str(error).split()) or type(error).__name__
         raise Failed(Reason.SERVICE_UNREACHABLE, f"{service.url}: {text}") from error
     finally:
         connection.close()
