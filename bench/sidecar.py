@@ -33,7 +33,7 @@ MOST_GROWTH = 2.0
 few. With a cost that grows by the square it would be 14 and 4 times as much.
 """
 CALLS_BEFORE_MEMORY = 300
-ROUNDS = 5
+ROUNDS = 10
 
 BOARD = "0000:3d:00.0"
 FUNCTIONS = [f"0000:3d:{4 + number // 8:02x}.{number % 8}" for number in range(max(COUNTS))]
@@ -58,7 +58,7 @@ class Times:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=15, help="(default: %(default)s)")
-    parser.add_argument("--calls", type=int, default=200, help="per round (default: %(default)s)")
+    parser.add_argument("--calls", type=int, default=100, help="per round (default: %(default)s)")
     args = parser.parse_args()
     say(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}\n")
     verdicts = [
