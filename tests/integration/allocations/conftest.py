@@ -1,0 +1,66 @@
+"""A control plane, the webhook's server with the rights that `deploy/` gives it, and pods as KubeVirt makes them.
+
+Only in the sandbox that `run.py` makes: elsewhere nothing here is collected.
+"""
+
+import itertools
+import json
+import os
+import sys
+
+import pytest
+import yaml
+from cluster import sandbox
+from cluster.controlplane import WEBHOOK
+from cluster.stack import open_stack
+from integration.allocations.site import Site
+from support.examples import ROOT
+
+if sandbox.current() is None:
+    collect_ignore_glob = ["test_*.py"]
+
+HOST, PORT = "127.0.0.1", 9453
+NAME = "dravirt-webhook.dravirt-system.svc"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def stack():
+    with open_stack(sandbox.current()) as opened:
+        _ = opened.handmade_nodes
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(stack):
+    """The webhook's access: its service account, bound to the ClusterRole of `deploy/` and nothing else."""
+    (role,) = yaml.safe_load_all((ROOT / "deploy/base/rbac-allocations.yaml").read_text())
+    stack.api.apply(role)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
+    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": WEBHOOK}
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    stack.api.apply(binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]})
+    return stack.control_plane.kubeconfig(WEBHOOK)
+
+
+@pytest.fixture(scope="session")
+def service(stack, kubeconfig):
+    """The server as a process; the intent's `service` for it."""
+    pair = stack.control_plane.authority.issue("allocations", NAME)
+    ca = stack.control_plane.authority.pair.certificate
+    config = stack.state / "allocations.json"
+    config.write_text(json.dumps({"allocationService": {"caFile": str(ca)}}))
+    command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={PORT}", f"--config={config}"]
+    command += [f"--tls-cert={pair.certificate}", f"--tls-key={pair.key}", f"--kubeconfig={kubeconfig}"]
+    process = stack.processes.start("allocations", command, environment={**os.environ, "PYTHONPATH": str(ROOT)})
+    process.wait_until_listening(HOST, PORT, seconds=30)
+    return {"url": f"https://{HOST}:{PORT}", "ca": ca.read_text(), "serverName": NAME}
+
+
+@pytest.fixture
+def site(stack, service, kubeconfig, tmp_path):
+    """A namespace of the test's own, and what a VM's owner and a driver do there."""
+    site = Site(stack, service, kubeconfig, f"a{next(_numbers)}", tmp_path)
+    site.enter()
+    yield site
+    site.clear()
