@@ -56,9 +56,12 @@ def fuzz(target: str, seconds: int) -> Result:
         "-print_final_stats=1",
         *([f"-dict={dictionary}"] if dictionary.exists() else []),
     ]
-    with tempfile.TemporaryDirectory(prefix="dravirt-corpus-") as corpus:
-        command = [sys.executable, "-m", "fuzz.worker", target, *options, corpus, str(HERE / "seeds" / target)]
-        environment = os.environ | {"PYTHONPATH": str(HERE.parent)}
+    with tempfile.TemporaryDirectory(prefix="dravirt-fuzz-") as folder:
+        corpus = Path(folder, "corpus")
+        corpus.mkdir()
+        command = [sys.executable, "-m", "fuzz.worker", target, *options, str(corpus), str(HERE / "seeds" / target)]
+        # libFuzzer ends the process without cleaning up: what a target leaves goes with the folder.
+        environment = os.environ | {"PYTHONPATH": str(HERE.parent), "TMPDIR": folder}
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, errors="replace"
         )
