@@ -41,7 +41,7 @@ def main() -> int:
     commands.add_parser("down", help="end it").set_defaults(run=lambda _: person.down())
     commands.add_parser("status", help="say whether it runs").set_defaults(run=lambda _: person.status())
     shell = commands.add_parser("shell", help="a shell, or a command, where kubectl reaches it")
-    shell.add_argument("command", nargs="*")
+    shell.add_argument("command", nargs=argparse.REMAINDER)
     shell.set_defaults(run=lambda args: person.shell(args.command))
     args = parser.parse_args()
     if os.geteuid() != 0:

@@ -2,11 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from cluster.api import Api, Object, conditions
+from cluster.api import Api, Object, conditions, is_true
 from cluster.node import Node
 from cluster.process import until
 
@@ -62,6 +63,20 @@ def set_condition(api: Api, vmi: Object, condition: Object) -> None:
 def set_phase(api: Api, vmi: Object, phase: str) -> None:
     """Move a VMI along; `api` must act as virt-handler."""
     api.merge(vmi, {"status": {"phase": phase}})
+
+
+def start_guests(api: Api, node: Node, domains: Path) -> None:
+    """Take VMIs whose launchers run to Running, as virt-handler does; each domain is written to `domains`."""
+    for vmi in api.request("GET", "/apis/kubevirt.io/v1/virtualmachineinstances")["items"]:
+        namespace, name = vmi["metadata"]["namespace"], vmi["metadata"]["name"]
+        selector = {"labelSelector": f"vm.kubevirt.io/name={name},kubevirt.io=virt-launcher"}
+        for pod in api.request("GET", f"/api/v1/namespaces/{namespace}/pods", params=selector)["items"]:
+            if vmi["status"].get("phase") == "Scheduled" and is_true(pod, "Ready"):
+                definition = define(node, pod, vmi)
+                report(api, vmi, definition)
+                if definition.error is None:
+                    (domains / f"{namespace}_{name}.xml").write_text(definition.domain)
+                    set_phase(api, vmi, "Running")
 
 
 def end_vmis(api: Api) -> None:

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from cluster import sandbox, stack
+from cluster import handler, sandbox, stack
 from cluster.cache import cache_root
+from cluster.controlplane import KUBEVIRT_HANDLER
 from cluster.host import Missing
 from cluster.images import TREE
 from cluster.machines import devices, request, template, vm
@@ -34,22 +35,37 @@ def up() -> int:
         old.unlink()
     (folder / "ready").unlink(missing_ok=True)
     command = [sys.executable, "-m", "cluster.person", str(folder)]
-    process = sandbox.start(
-        command, logs, image, detached=True, cwd=TREE, start_new_session=True, stdin=subprocess.DEVNULL
-    )
+    logs.mkdir(exist_ok=True)
+    # It must not hold the terminal, or the pipe, of the one who started it.
+    with (logs / "cluster.log").open("wb") as said:
+        process = sandbox.start(
+            command, logs, image, detached=True, start_new_session=True,
+            cwd=TREE, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        )  # fmt: skip
     (folder / "pid").write_text(str(process.pid))
 
+    with (logs / "cluster.log").open() as said:
+        _wait_until_ready(process, folder, said)
+    say(_what_to_try(logs))
+    return 0
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], folder: Path, said: TextIO) -> None:
+    """Repeat what the cluster says until it is ready. Raises Missing where it does not come up."""
+
+    def ready() -> bool:
+        for line in said:
+            say(line.rstrip())
+        return (folder / "ready").exists()
+
     def failed(*, late: bool) -> str | None:
-        ended = process.poll() is not None
-        return f"; its logs are in {logs}" if late or ended else None
+        return f"; its logs are in {folder / 'logs'}" if late or process.poll() is not None else None
 
     try:
-        until((folder / "ready").exists, seconds=STARTUP, what="the cluster ready", failed=failed)
+        until(ready, seconds=STARTUP, what="the cluster ready", failed=failed)
     except NotReady as error:
         process.kill()
         raise Missing(str(error)) from error
-    say(_what_to_try(logs))
-    return 0
 
 
 def down() -> int:
@@ -96,6 +112,7 @@ def _serve(folder: Path, running: Sandbox) -> None:
         _ = cluster.kubevirt, cluster.node, cluster.drivers, cluster.dravirt
         for name, item in _examples().items():
             (folder / f"{name}.json").write_text(json.dumps(item, indent=2))
+        cluster.keep(lambda api: handler.start_guests(api, cluster.node, folder), KUBEVIRT_HANDLER)
         (folder / "ready").touch()
         signal.pause()
 
@@ -109,14 +126,17 @@ def _examples() -> dict[str, Any]:
 def _what_to_try(logs: Path) -> str:
     return f"""
 A cluster runs: Kubernetes, KubeVirt's control plane, one node, two stand-in DRA drivers, dravirt from this tree.
-There is no GPU, no virt-handler and no QEMU: a stand-in for virt-launcher lets the hooks change the domain.
+There is no GPU, no virt-handler and no QEMU: a stand-in for virt-launcher lets the hooks change the domain, which is
+written to {_folder()}.
 
-  make cluster-shell                          a shell in which kubectl reaches it
-  kubectl apply -f {_folder()}/demo-vm.json   a VM with one annotation
-  kubectl get vm,vmi,pods,resourceclaims
-  kubectl get pod -l kubevirt.io=virt-launcher -o yaml
-  {logs}                                      what each program says
-  make cluster-down                           the end of it
+  make cluster-shell                     a shell in which kubectl reaches the cluster; there:
+    kubectl apply -f {_folder()}/demo-vm.json
+    kubectl get vm,vmi,pods,resourceclaims
+    kubectl get pod -l kubevirt.io=virt-launcher -o yaml
+    cat {_folder()}/default_demo.xml
+  make cluster-down                      the end of it
+
+What each program says is in {logs}.
 """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster import controlplane, dravirt, drivers, handler, handmade, host, images, kubevirt, node, programs
 from cluster.api import Api
-from cluster.controlplane import KUBEVIRT_HANDLER, ControlPlane
+from cluster.controlplane import ADMIN, KUBEVIRT_HANDLER, ControlPlane
 from cluster.dravirt import Dravirt
 from cluster.drivers import Drivers
 from cluster.loops import Loop
@@ -47,7 +47,7 @@ class Stack:
         plane, built = self.control_plane, programs.build(programs.KUBEVIRT)
         with step("starting KubeVirt"):
             kubevirt.start(self.processes, built, plane)
-        self._keep(handler.end_vmis, plane.api(KUBEVIRT_HANDLER))
+        self.keep(handler.end_vmis, KUBEVIRT_HANDLER)
 
     @cached_property
     def handler(self) -> Api:
@@ -71,7 +71,7 @@ class Stack:
         """Nodes without a kubelet, one with the fleet: pods are bound to them and stay as they are."""
         names = tuple(handmade.make_node(self.api, name) for name in ("paper-1", "paper-2"))
         drivers.publish(self.api, names[0])
-        self._keep(handmade.end_pods, self.control_plane.api())
+        self.keep(handmade.end_pods)
         return names
 
     @cached_property
@@ -92,8 +92,9 @@ class Stack:
         """The cluster's folder."""
         return self.sandbox.state
 
-    def _keep(self, action: Callable[[Api], None], api: Api) -> None:
-        """Do `action` again and again while the cluster runs."""
+    def keep(self, action: Callable[[Api], None], user: str = ADMIN) -> None:
+        """Do `action` again and again, as `user`, while the cluster runs."""
+        api = self.control_plane.api(user)
         self._running.enter_context(Loop(lambda: action(api)))
 
 

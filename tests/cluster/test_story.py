@@ -143,7 +143,7 @@ def test_beside_another_hook_sidecar(api, gates, boot, allocated, namespace):
 def test_a_guaranteed_pod_stays_guaranteed(api, boot, allocated, namespace):
     api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
     resources = {"cpu": "500m", "memory": "128Mi"}
-    domain = {"resources": {"requests": resources, "limits": resources}, "memory": None}
+    domain = {"resources": {"requests": resources, "limits": resources}, "memory": {"guest": "128Mi"}}
 
     pod, definition = boot(machines.vm(namespace, asks="vgpu", domain=domain))
 

@@ -34,7 +34,7 @@ def content(claim: Claim, request: str, results: Iterable[dict[str, Any]], setti
         + "\n"
         for version in settings.metadata
     )
-    return {"whole": whole, "empty": "", "cut": whole[: len(whole) // 2]}[settings.written]
+    return {"whole": whole, "empty": "", "cut": whole[: len(whole) // 3]}[settings.written]
 
 
 def _device(result: dict[str, Any], settings: Settings) -> dict[str, Any]:

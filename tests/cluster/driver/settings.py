@@ -33,7 +33,7 @@ class Settings:
     metadata: Sequence[str] = ("v1beta1", "v1alpha1")
     """The versions in a metadata file, in their order; none: no file."""
     written: str = "whole"
-    """How the metadata files are: `whole`, `empty` (not yet written) or `cut` (half of it)."""
+    """How the metadata files are: `whole`, `empty` (not yet written) or `cut` (within its first object)."""
     root: str | None = None
     """The folder that containers get as DRAVIRT_ROOT: a host's `sys` and `dev`."""
     error: str | None = None
