@@ -187,14 +187,14 @@ async def _cost(kubeconfig: Path, token: str) -> tuple[int, int]:
     client = KubeClient(find_access(kubeconfig))
     cluster = Cluster(client)
     service = AllocationService(lambda: cluster, dict, Gate())
-    await service.devices_for(token)
+    await service.answer(token)
     responses: list[httpx.Response] = []
 
     async def keep(response: httpx.Response) -> None:
         responses.append(response)
 
     client._client.event_hooks = {"response": [keep]}  # noqa: SLF001 (to count what the client itself need not)
-    await service.devices_for(token)
+    await service.answer(token)
     await client.close()
     return len(responses), sum(each.num_bytes_downloaded for each in responses)
 

@@ -18,7 +18,8 @@ _MAX_ANSWER = 600
 _NO_METADATA = (
     "Likely causes: Dynamic Resource Allocation is off in the API server, which then drops the claims of pods; the "
     "container dravirt-hook does not list the claim; the DRA driver writes no device metadata (KEP-5304: NVIDIA needs "
-    "the feature gates PassthroughSupport and DeviceMetadata, SR-IOV enableDeviceMetadata)"
+    "the feature gates PassthroughSupport and DeviceMetadata, SR-IOV enableDeviceMetadata) and dravirt's allocation "
+    "service, which does without, is off"
 )
 _REMEDIES = {
     Reason.UNRESOLVED: _NO_METADATA,

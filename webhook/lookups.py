@@ -6,6 +6,7 @@ VMs and VMIs are looked at; the path of a launcher pod never waits for the API s
 
 import asyncio
 import difflib
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,8 @@ MAX_CLAIMS = 4
 LookUp = Callable[[AdmissionRequest, Decision], Awaitable[tuple[str, ...]]]
 """Returns the warnings about what an admitted object asks for."""
 
+_log = logging.getLogger(__name__)
+
 _TAKES_EFFECT = (Reason.ACCEPTED, Reason.COPIED, Reason.PLACEHOLDERS_ADDED)
 # A device class or request selects a driver by CEL. Source: k8s.io/api/resource/v1, CELDeviceSelector.
 _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']{1,253})["']""")
@@ -36,17 +39,30 @@ def look_ups(cluster: Callable[[], Cluster | None]) -> LookUp:
     """Return what looks up in the `cluster`; where it gives None, nothing is looked up."""
 
     async def look_up(request: AdmissionRequest, decision: Decision) -> tuple[str, ...]:
-        found: list[str] = []
-        if decision.reason in _TAKES_EFFECT and is_dns_label(request.namespace):
-            # What was found until the time is over is told; an API server that fails must not be noticed here.
-            with suppress(DravirtError, TimeoutError):
-                if (api := cluster()) is not None:
-                    async with asyncio.timeout(SECONDS):
-                        for claim in _claims(request, decision):
-                            found += await _look_up(api, request.namespace, claim)
-        return tuple(found)
+        if decision.reason not in _TAKES_EFFECT or not is_dns_label(request.namespace):
+            return ()
+        try:
+            api = cluster()
+        except DravirtError:
+            return ()
+        return () if api is None else await _look_up_all(api, request.namespace, _claims(request, decision))
 
     return look_up
+
+
+async def _look_up_all(cluster: Cluster, namespace: str, claims: list[PodClaim]) -> tuple[str, ...]:
+    """Return what is found until the time is over. That the API server fails must not be noticed here."""
+    tasks = [asyncio.create_task(_look_up(cluster, namespace, claim)) for claim in claims]
+    if not tasks:
+        return ()
+    _, late = await asyncio.wait(tasks, timeout=SECONDS)
+    for task in late:
+        task.cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, DravirtError):
+            _log.error("a look-up failed: a defect", exc_info=outcome)  # not one for which a VM is denied
+    return tuple(line for outcome in outcomes if isinstance(outcome, list) for line in outcome)
 
 
 def _claims(request: AdmissionRequest, decision: Decision) -> list[PodClaim]:

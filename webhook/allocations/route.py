@@ -3,6 +3,7 @@
 The token goes to the API server and nowhere else: not into the log, not into an error.
 """
 
+import asyncio
 import logging
 import re
 import time
@@ -12,16 +13,18 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
 from dra.answer import answer_to_json, check_version
 from dra.contract import ALLOCATIONS_PATH
 from dra.errors import DravirtError, Failed, Refused
 from dra.fields import Fields
 from dra.reasons import Reason
-from webhook.allocations.service import AllocationService, PodClaims
+from webhook.allocations.service import AllocationService, Answer
 
 MAX_BODY = 1024
 """Bytes: the question is `{"version": 1}`."""
+BODY_SECONDS = 2.0
 RETRY_AFTER = 1
 """Seconds. Sidecars add what keeps them apart from each other."""
 
@@ -54,34 +57,40 @@ def allocations_router(service: Callable[[], AllocationService | None], record: 
         """Answer with the devices of the pod that asks."""
         started = time.perf_counter()
         try:
-            response, reason = _answered(await _devices(request, service())), ""
+            answer = await _answer(request, service())
+            response, event = _answered(answer), _caller(answer)
         except DravirtError as error:
-            response, reason = _refused(error), error.reason
+            response, event = _refused(error), {"reason": error.reason, "detail": error.message}
         except Exception:  # noqa: BLE001 (the outermost loop: a defect fails one answer and tells the log why)
             _log.exception("a pod got no answer", extra={"fields": {"reason": Reason.INTERNAL_ERROR}})
-            response, reason = _internal_error(), Reason.INTERNAL_ERROR
-        record(_event(request, response, reason, time.perf_counter() - started))
+            response, event = _internal_error(), {"reason": Reason.INTERNAL_ERROR}
+        seconds = time.perf_counter() - started
+        record({"message": "allocations", "status": response.status_code, **event, "ms": round(seconds * 1000, 2)})
         return response
 
     return router
 
 
-async def _devices(request: Request, service: AllocationService | None) -> PodClaims:
+async def _answer(request: Request, service: AllocationService | None) -> Answer:
     if service is None:
         raise Failed(Reason.NOT_SERVING, "the allocation service is switched off: set allocationService")
     token = _BEARER.fullmatch(request.headers.get("authorization", ""))
     if token is None:
         raise Refused(Reason.INVALID_TOKEN, "the header Authorization must be: Bearer <token>")
     _check_question(await _body(request))
-    return await service.devices_for(token[1])
+    return await service.answer(token[1])
 
 
 async def _body(request: Request) -> bytes:
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise Refused(Reason.INVALID_REQUEST, f"the body is larger than {MAX_BODY} bytes")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY:
+                    raise Refused(Reason.INVALID_REQUEST, f"the body is larger than {MAX_BODY} bytes")
+    except (TimeoutError, ClientDisconnect) as error:
+        raise Refused(Reason.INVALID_REQUEST, "the body did not come to its end") from error
     return body
 
 
@@ -95,8 +104,13 @@ def _check_question(body: bytes) -> None:
     check_version(fields)
 
 
-def _answered(devices: PodClaims) -> Response:
-    return Response(orjson.dumps(answer_to_json(devices)), media_type="application/json")
+def _answered(answer: Answer) -> Response:
+    return Response(orjson.dumps(answer_to_json(answer.pod_claims)), media_type="application/json")
+
+
+def _caller(answer: Answer) -> Mapping[str, Any]:
+    devices = sorted(str(device) for of in answer.pod_claims.values() for device in of)
+    return {"namespace": answer.caller.namespace, "pod": answer.caller.pod, "devices": devices}
 
 
 def _refused(error: DravirtError) -> Response:
@@ -112,14 +126,3 @@ def _refused(error: DravirtError) -> Response:
 def _internal_error() -> Response:
     body = orjson.dumps({"reason": Reason.INTERNAL_ERROR, "message": Reason.INTERNAL_ERROR.sentence})
     return Response(body, HTTPStatus.INTERNAL_SERVER_ERROR, media_type="application/json")
-
-
-def _event(request: Request, response: Response, reason: str, seconds: float) -> Mapping[str, Any]:
-    client = request.client
-    return {
-        "message": "allocations",
-        "client": client.host if client else "",
-        "status": response.status_code,
-        "reason": reason,
-        "ms": round(seconds * 1000, 2),
-    }

@@ -6,6 +6,7 @@ whether it has.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dra.allocation import AllocatedDevice
 from dra.attributes import AttributeTable
@@ -24,8 +25,13 @@ from webhook.kubedra import Cluster
 SECONDS = 4.0
 """For one answer, the wait for its turn included: less than the sidecar waits for it."""
 
-PodClaims = Mapping[str, Sequence[AllocatedDevice]]
-"""The devices of each pod claim of one pod."""
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Who asked, and the devices of each of its pod claims."""
+
+    caller: Caller
+    pod_claims: Mapping[str, Sequence[AllocatedDevice]]
 
 
 class AllocationService:
@@ -37,7 +43,7 @@ class AllocationService:
         self._table = table
         self._gate = gate
 
-    async def devices_for(self, token: str) -> PodClaims:
+    async def answer(self, token: str) -> Answer:
         """Return the devices of the pod that `token` was made for, and of no other.
 
         Raises Refused where it is to have none, Failed where a retry may help.
@@ -49,7 +55,7 @@ class AllocationService:
             message = f"there was no answer within {SECONDS:g} s"
             raise Failed(Reason.API_UNAVAILABLE, message) from error
 
-    async def _answer(self, cluster: Cluster, token: str) -> PodClaims:
+    async def _answer(self, cluster: Cluster, token: str) -> Answer:
         caller = read_caller(await cluster.review_token(token_review(token)))
         pod = check_pod(await cluster.pod(caller.namespace, caller.pod), caller)
         devices = {own.pod_claim: await _allocated(cluster, caller, own) for own in own_claims(pod)}
@@ -59,9 +65,8 @@ class AllocationService:
         table = self._table()
         wanted = {pool for each in devices.values() for pool in pools_to_ask(each, table)}
         pools = await _pools(cluster, wanted, caller.node)
-        return {
-            name: [with_attributes(device, pools, table) for device in allocated] for name, allocated in devices.items()
-        }
+        whole = {name: [with_attributes(device, pools, table) for device in of] for name, of in devices.items()}
+        return Answer(caller, whole)
 
 
 async def _allocated(cluster: Cluster, caller: Caller, own: OwnClaim) -> tuple[AllocatedDevice, ...]:

@@ -149,8 +149,8 @@ class Site:
             client = KubeClient(find_access(self.kubeconfig))
             try:
                 cluster = Cluster(client, (version,))
-                devices = await AllocationService(lambda: cluster, dict, Gate()).devices_for(token)
-                return {name: tuple(of) for name, of in devices.items()}
+                answer = await AllocationService(lambda: cluster, dict, Gate()).answer(token)
+                return {name: tuple(of) for name, of in answer.pod_claims.items()}
             finally:
                 await client.close()
 

@@ -46,10 +46,14 @@ def ask(with_cluster):
     def ask(*tokens, versions=VERSIONS, table=None, gate=None):
         async def work(cluster):
             service = AllocationService(lambda: cluster, lambda: table or {}, gate or Gate())
-            answers = [service.devices_for(token) for token in tokens]
+            answers = [_devices(service, token) for token in tokens]
             return await asyncio.gather(*answers, return_exceptions=len(tokens) > 1)
 
         answers = with_cluster(work, versions)
         return answers if len(tokens) > 1 else answers[0]
 
     return ask
+
+
+async def _devices(service, token):
+    return (await service.answer(token)).pod_claims

@@ -9,6 +9,7 @@ from support.allocations import claim, resource_slice
 from support.apifolder import ApiFolder
 
 from dra.reasons import Reason
+from webhook import lookups
 from webhook import pod as pods
 from webhook import vm as vms
 from webhook import vmi as vmis
@@ -17,7 +18,7 @@ from webhook.decision import Decision
 from webhook.kubeaccess import find_access
 from webhook.kubeclient import KubeClient
 from webhook.kubedra import Cluster
-from webhook.lookups import look_ups
+from webhook.lookups import SECONDS, look_ups
 
 ONE = "[{name: gpu0, resourceClaimTemplateName: a100-1-10c}]"
 MINE = "[{name: gpu0, resourceClaimName: mine}]"
@@ -42,7 +43,13 @@ def api(tmp_path):
 
 
 @pytest.fixture
-def warned(api):
+def patient(monkeypatch):
+    """Time enough, on a machine that has other things to do, for what is not about time."""
+    monkeypatch.setattr(lookups, "SECONDS", 10)
+
+
+@pytest.fixture
+def warned(api, patient):
     """Return the warnings about an object that is created, beside those of its webhook."""
 
     def warned(item, decide=vmis.decide):
@@ -122,15 +129,17 @@ def test_without_the_right_to_read_classes_nothing_is_said_of_them(api, warned):
 @pytest.mark.parametrize(
     "fault", [{"status": 500}, {"status": 403}, {"close": True}, {"delay": 2}], ids=["500", "403", "closed", "slow"]
 )
-def test_an_api_server_that_fails_is_not_noticed(api, warned, fault):
+def test_an_api_server_that_fails_is_not_noticed(api, warned, fault, monkeypatch):
+    monkeypatch.setattr(lookups, "SECONDS", SECONDS)
     api.fail({"path": "", **fault})
     started = time.monotonic()
     assert warned(vmi(ONE)) == ()
     assert time.monotonic() - started < 1.2
 
 
-def test_what_was_found_in_time_is_told(api, warned):
-    api.fail({"path": "resourceclaims/mine", "delay": 2})
+def test_what_was_found_in_time_is_told(api, warned, monkeypatch):
+    monkeypatch.setattr(lookups, "SECONDS", 2)
+    api.fail({"path": "resourceclaims/mine", "delay": 8})
     both = "[{name: a, resourceClaimTemplateName: t1}, {name: b, resourceClaimName: mine}]"
     assert warned(vmi(both)) == ("there is no ResourceClaimTemplate 't1' here",)
 
@@ -171,3 +180,12 @@ def test_a_launcher_pod_never_waits_for_the_api_server():
 
 def test_switched_off_nothing_is_looked_up():
     assert asyncio.run(look_ups(nothing)(create(vmi(ONE)), Decision(Reason.ACCEPTED))) == ()
+
+
+def test_a_defect_of_a_look_up_denies_nothing(caplog):
+    class Broken:
+        async def template(self, *_):
+            raise ZeroDivisionError
+
+    assert asyncio.run(look_ups(Broken)(create(vmi(ONE)), Decision(Reason.ACCEPTED))) == ()
+    assert "ZeroDivisionError" in caplog.text

@@ -65,7 +65,7 @@ def clusters(draw):
 
 
 def ask(held, token):
-    return asyncio.run(AllocationService(lambda: held, dict, Gate()).devices_for(token))
+    return asyncio.run(AllocationService(lambda: held, dict, Gate()).answer(token)).pod_claims
 
 
 def own_devices(held, item):

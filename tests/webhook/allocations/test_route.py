@@ -9,6 +9,7 @@ from support.allocations import UUIDS, claim, pod, result
 
 from dra.intent import ServiceAddress
 from dra.reasons import Reason
+from webhook.allocations import route
 from webhook.allocations.parts import allocation_parts
 from webhook.allocations.route import MAX_BODY
 from webhook.app import create_app
@@ -193,3 +194,27 @@ def test_the_token_is_in_no_answer_and_no_log(api, client, capfd, caplog):
     out, err = capfd.readouterr()
     assert secret not in " ".join([*texts, out, err, caplog.text])
     assert "secret-token" not in json.dumps(texts)
+
+
+def test_each_answer_is_logged_with_the_pod_or_the_reason(api, client, capfd, caplog):
+    caplog.set_level("INFO")
+    client.ask()
+    api.clear("pods")
+    client.ask()
+    events = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    answered, refused = [each for each in events if each["message"] == "allocations"]
+    assert (answered["status"], answered["namespace"], answered["pod"]) == (200, "team-a", "vm1")
+    assert answered["devices"] == ["vgpu.example.com/node-7/v0"]
+    assert (refused["status"], refused["reason"]) == (403, "pod_mismatch")
+    assert "'vm1'" in refused["detail"]
+
+
+def test_a_body_that_never_ends_is_given_up(client, monkeypatch):
+    monkeypatch.setattr(route, "BODY_SECONDS", 0.05)
+
+    async def slow():
+        yield b'{"version"'
+        await asyncio.sleep(5)
+
+    response = client.request("POST", content=slow(), headers={"authorization": "Bearer t1"})
+    assert (response.status_code, response.json()["reason"]) == (400, "invalid_request")

@@ -128,9 +128,9 @@ def test_a_list_in_pages_is_read_to_its_end(api, ask):
 def test_a_version_that_vanishes_is_replaced_while_the_server_runs(api, with_cluster):
     async def work(cluster):
         service = AllocationService(lambda: cluster, dict, Gate())
-        await service.devices_for("t1")
+        await service.answer("t1")
         api.write("versions", ["v1beta1"])
-        return await service.devices_for("t1")
+        return (await service.answer("t1")).pod_claims
 
     assert found(with_cluster(work)) == {"dravirt-gpu0": [("vgpu", "v0", UUIDS[0])]}
 
