@@ -37,6 +37,7 @@ def main() -> int:
     test.add_argument("layers", choices=LAYERS)
     test.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     test.set_defaults(run=_test)
+    commands.add_parser("bench", help="measure the way to the hook on a node").set_defaults(run=_bench)
     commands.add_parser("up", help="start a cluster to try things in").set_defaults(run=lambda _: person.up())
     commands.add_parser("down", help="end it").set_defaults(run=lambda _: person.down())
     commands.add_parser("status", help="say whether it runs").set_defaults(run=lambda _: person.status())
@@ -57,6 +58,12 @@ def main() -> int:
 def _build(_: argparse.Namespace) -> int:
     stack.prepare("node")
     return 0
+
+
+def _bench(_: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="dravirt-cluster-") as logs:
+        image = stack.prepare("node")
+        return sandbox.start([sys.executable, "-m", "cluster.bench"], Path(logs), image, cwd=TREE).wait()
 
 
 def _test(args: argparse.Namespace) -> int:
