@@ -7,7 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from webhook.log import configure
 from webhook.readiness import Readiness
-from webhook.server import Address, serve, tls_context
+from webhook.server import Address, serve
+from webhook.tls import ServingTLS
 
 ANSWER = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"","allowed":true}}'
 START = {
@@ -28,5 +29,6 @@ async def app(_scope: Scope, receive: Receive, send: Send) -> None:
 if __name__ == "__main__":
     configure("info")
     port, certificate, key = sys.argv[1:]
-    tls = tls_context(Path(certificate), Path(key))
-    serve(app, Address("127.0.0.1", int(port)), tls, Readiness({}), drain_seconds=0)
+    tls = ServingTLS()
+    tls.swap(Path(certificate).read_bytes(), Path(key).read_bytes())
+    serve(app, Address("127.0.0.1", int(port)), tls.context, Readiness({}), drain_seconds=0)

@@ -4,12 +4,10 @@ Objects are raw JSON: the client's typed models would lose fields that a newer A
 """
 
 import base64
-import binascii
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -21,51 +19,13 @@ from kubernetes.client import AdmissionregistrationV1Api, ApiClient, Configurati
 from kubernetes.client.exceptions import ApiException
 
 from certs.cabundle import Operation, RawObject
+from certs.store import Conflict, Place, Reading
 from dra.errors import Failed, Refused
 from dra.reasons import Reason
 
 _OPTIONS: dict[str, Any] = {"_preload_content": False, "_request_timeout": (2.0, 5.0)}
 _MANAGER: dict[str, Any] = {"field_manager": "dravirt-certs"}
 _MAX_ANSWER = 4 * 1024 * 1024
-
-
-class Conflict(Failed):
-    """Somebody else changed the object first: read it again."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.CONFLICT, message)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the Secret is, and the name of the webhook configurations."""
-
-    namespace: str
-    secret: str
-    configuration: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The Secret as it was read, None where it is not there, and the API server's clock at that moment.
-
-    Its clock, not ours: it is the API server that judges the dates, and replicas whose clocks differ must not undo each
-    other's work.
-    """
-
-    now: dt.datetime
-    secret: RawObject | None
-
-    @property
-    def data(self) -> dict[str, bytes]:
-        """The data of the Secret; what is no base64 is left out."""
-        found = {}
-        for name, value in ((self.secret or {}).get("data") or {}).items():
-            try:
-                found[name] = base64.b64decode(value, validate=True)
-            except (binascii.Error, TypeError):
-                continue
-        return found
 
 
 def connect(kubeconfig: Path | None, context: str | None = None, *, in_cluster: bool) -> ApiClient:

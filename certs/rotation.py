@@ -40,6 +40,8 @@ class Change(StrEnum):
     AUTHORITY = "new authority"
     LEAF = "new certificate"
     BUNDLE = "authorities dropped"
+    ANEW = "all made anew"
+    """Only on demand, for a key that others have seen: nothing of before is trusted from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,10 @@ def carry_out(steps: Iterable[Step], now: dt.datetime, state: State, names: Sequ
                 material = replace(material, bundle=_kept(now, material, policy))
             case Change.LEAF:
                 material = _with_leaf(material, now, names, policy)
+            case Change.ANEW:
+                pair = new_authority(now, policy.authority_life)
+                material = _with_leaf(Material((pair.certificate,), pair.key), now, names, policy)
     return material
-
-
-def start_over(now: dt.datetime, names: Sequence[str], policy: Policy) -> Material:
-    """Return a new authority that is trusted alone, and a certificate of it: for a key that others have seen."""
-    pair = new_authority(now, policy.authority_life)
-    return _with_leaf(Material((pair.certificate,), pair.key), now, names, policy)
 
 
 def is_taken(now: dt.datetime, served: Material | None, state: State, policy: Policy) -> bool:

@@ -10,31 +10,21 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from certs.cabundle import Operation, RawObject, authorities, bundles, mend
+from certs.cabundle import RawObject, authorities, bundles, mend
 from certs.certificates import Certificate, leads_to, write_certificates, write_key
-from certs.cluster import Conflict, Place, Reading
 from certs.material import Material, read_material, write_material
 from certs.policy import Policy
-from certs.rotation import State, carry_out, is_taken, plan
+from certs.rotation import State, Step, carry_out, is_taken, plan
 from certs.source import Offer
-from dra.errors import Failed
+from certs.store import Conflict, Reading, Store
+from dra.errors import Failed, Refused
 from dra.reasons import Reason
 
 _TRIES = 6
+_FOREIGN = ("cert-manager.io/", "service.beta.openshift.io/", "service.alpha.openshift.io/")
+"""What annotations of other controllers' Secrets begin with."""
 _log = logging.getLogger(__name__)
-
-
-class Store(Protocol):
-    """What of a cluster this source uses: see `certs.cluster.Cluster`."""
-
-    place: Place
-
-    def configurations(self) -> tuple[RawObject, ...]: ...  # noqa: D102
-    def patch(self, configuration: RawObject, operations: Sequence[Operation]) -> RawObject: ...  # noqa: D102
-    def secret(self) -> Reading: ...  # noqa: D102
-    def write(self, before: Reading, data: dict[str, bytes]) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +68,14 @@ class SelfManaged:
         self._served = served
         return _offer(served, view, self._store.place.configuration)
 
-    def keep(self) -> View:
-        """Do what is due in Secret and caBundles, and return what is there then. Raises Failed."""
+    def keep(self, asked: Sequence[Step] = ()) -> View:
+        """Do what is due or asked for in Secret and caBundles, and return what is there then.
+
+        Raises Failed where the API server does not let us, Refused where the Secret is somebody else's.
+        """
         for attempt in range(_TRIES):
             try:
-                return self._keep()
+                return self._keep(asked)
             except Conflict as conflict:
                 _log.debug("%s", conflict.message)
                 if attempt == _TRIES - 1:
@@ -95,13 +88,15 @@ class SelfManaged:
         configurations = self._store.configurations()
         return self._view(configurations, self._store.secret())
 
-    def _keep(self) -> View:
+    def _keep(self, asked: Sequence[Step]) -> View:
         # The configurations before the Secret: a bundle that is put into the version read here is then never older
         # than the one it replaces, however long this replica stands still between two lines.
         configurations = self._store.configurations()
         reading = self._store.secret()
+        _refuse_foreign(reading, self._secret)
         view = self._view(configurations, reading)
         steps = plan(view.now, view.state, self._names, self._policy)
+        steps += tuple(step for step in asked if step.change not in {each.change for each in steps})
         material = view.state.material
         if steps:
             material = carry_out(steps, view.now, view.state, self._names, self._policy)
@@ -144,6 +139,14 @@ class SelfManaged:
         if self._trusted is None or self._trusted[0] != authority:
             self._trusted = (authority, self._monotonic())
         return dt.timedelta(seconds=self._monotonic() - self._trusted[1])
+
+
+def _refuse_foreign(reading: Reading, name: str) -> None:
+    """Raise Refused where another controller writes the Secret: the two would undo each other's work for ever."""
+    annotations = ((reading.secret or {}).get("metadata") or {}).get("annotations") or {}
+    if owner := next((key for key in sorted(annotations) if key.startswith(_FOREIGN)), None):
+        message = f"{name}: belongs to another controller (annotation {owner}): mount it, and give its files"
+        raise Refused(Reason.NOT_SELF_MANAGED, message)
 
 
 def _offer(served: Material, view: View, configuration: str) -> Offer:

@@ -92,7 +92,7 @@ class Reason(StrEnum):
     INCOMPLETE_POOL = "incomplete_pool", "the driver is publishing the pool of the device anew"
     INVALID_POOL = "invalid_pool", "the driver published two devices under one name"
     BUSY = "busy", "more is asked than can be answered at a time"
-    API_UNAVAILABLE = "api_unavailable", "the API server does not answer the allocation service"
+    API_UNAVAILABLE = "api_unavailable", "the API server does not answer"
     SERVICE_UNREACHABLE = "service_unreachable", "the allocation service cannot be reached"
     INVALID_ANSWER = "invalid_answer", "the allocation service answered what cannot be read"
 
@@ -101,5 +101,9 @@ class Reason(StrEnum):
     INVALID_STATE = "invalid_state", "the sidecar's state file is broken or another's"
     UNREADABLE = "unreadable", "a file cannot be read"
     UNWRITABLE = "unwritable", "a file cannot be written"
+    INVALID_CERTIFICATE = "invalid_certificate", "certificate, key and authority cannot be used together"
+    UNTRUSTED_CERTIFICATE = "untrusted_certificate", "a webhook is registered without the authority of its certificate"
+    NOT_SELF_MANAGED = "not_self_managed", "the Secret does not hold the key of an authority of dravirt's"
+    CONFLICT = "conflict", "somebody else changed the object at the same time"
     NOT_SERVING = "not_serving", "a server does not answer as it should"
     CHECK_FAILED = "check_failed", "what came back is not what it must be"

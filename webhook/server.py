@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -39,19 +38,6 @@ class Address:
 
     host: str
     port: int
-
-
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the context for a certificate chain and its key, both PEM. Raises Failed where they cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Never HTTP/2, whatever the server library offers by default: one client could open streams without bound.
-    context.set_alpn_protocols(["http/1.1"])
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:  # ssl.SSLError is one
-        raise Failed(Reason.UNREADABLE, f"certificate {certificate} with key {key}: {error}") from error
-    return context
 
 
 def serve(

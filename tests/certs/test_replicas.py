@@ -14,8 +14,8 @@ from support.simulatedcluster import Cluster, Replica
 
 from certs.cabundle import bundles
 from certs.certificates import read_certificates, write_certificates
-from certs.cluster import Conflict
 from certs.material import read_material
+from certs.store import Conflict
 
 LAGS = st.floats(0, (QUICK.propagation - 2 * QUICK.interval).total_seconds())
 WORLDS = settings(max_examples=10, deadline=None)

@@ -11,8 +11,8 @@ from support.authorities import NAMES, NOW, QUICK, client_trusts
 
 from certs.cabundle import bundles
 from certs.certificates import Certificate, read_certificates
-from certs.cluster import Conflict, Place, Reading
 from certs.selfmanaged import SelfManaged
+from certs.store import Conflict, Place, Reading
 
 PLACE = Place("dravirt-system", "dravirt-webhook-tls", "dravirt")
 WEBHOOKS = {

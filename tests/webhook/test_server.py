@@ -1,6 +1,5 @@
 """The server as a process: TLS, bodies of any size, configuration that changes, and a stop that loses nothing."""
 
-import argparse
 import contextlib
 import http.client
 import json
@@ -19,9 +18,8 @@ from dra.errors import Failed
 from webhook.app import create_app
 from webhook.config import Config
 from webhook.endpoint import MAX_BODY
-from webhook.main import add_arguments, run
 from webhook.readiness import Readiness
-from webhook.server import Address, serve, tls_context
+from webhook.server import Address, serve
 
 VMI = {"group": "kubevirt.io", "version": "v1", "kind": "VirtualMachineInstance"}
 
@@ -98,12 +96,6 @@ def test_wh26_http_1_is_chosen_where_a_client_offers_http_2(server):
 def test_wh26_a_client_that_offers_http_2_only_gets_none(server):
     with connect(server, ["h2"]) as connection:
         assert connection.selected_alpn_protocol() is None
-
-
-def test_tls_1_2_is_the_oldest(certificate):
-    context = tls_context(certificate.certificate, certificate.key)
-
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_one_connection_serves_many_reviews(server):
@@ -298,18 +290,6 @@ def test_hs21_a_wrong_image_stops_the_start_and_is_named(start, tmp_path):
     assert f"{file}: sidecar.image: must be an image reference" in server.log_file.read_text()
 
 
-def test_a_key_that_does_not_fit_is_told_with_its_file(certificate, tmp_path):
-    other = issue(tmp_path)
-
-    with pytest.raises(Failed, match=str(other.key)):
-        tls_context(certificate.certificate, other.key)
-
-
-def test_a_certificate_that_is_missing_is_told_with_its_file(certificate, tmp_path):
-    with pytest.raises(Failed, match=r"none\.crt"):
-        tls_context(tmp_path / "none.crt", certificate.key)
-
-
 def test_a_port_that_is_taken_is_told():
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
@@ -322,15 +302,3 @@ def test_a_port_that_is_taken_is_told():
             Readiness({}),
             drain_seconds=0,
         )
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ["", "--plain-http --tls-cert a --tls-key b", "--tls-cert a", "--tls-key b", "--plain-http --tls-key b"],
-)
-def test_tls_is_given_whole_or_plain_http_is_asked_for(capsys, arguments):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-
-    assert run(parser.parse_args(arguments.split())) == 2
-    assert "give --tls-cert and --tls-key, or --plain-http" in capsys.readouterr().err
