@@ -52,3 +52,4 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # What uvicorn tells about its own start and stop, our own lines tell with the address and the reason.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request to the API server

@@ -83,6 +83,7 @@ def test_a_driver_that_writes_nothing_is_served(site):
     assert found["devices"][0]["source"] == "service"
     events = [each for each in site.server.log() if each["message"] == "allocations"]
     assert [each["status"] for each in events] == [200]
+    assert "httpx" not in {each["logger"] for each in site.server.log()}
 
 
 def test_an_mdev_made_at_prepare_is_found_once_the_driver_has_said_so(site):

@@ -1,11 +1,13 @@
-"""The parts of the allocation service, put together: made when they are first needed, since many run without."""
+"""The parts of the allocation service, put together: made only where it is on, since many run without."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import APIRouter
 
+from dra.errors import DravirtError
 from webhook.allocations.gate import Gate
 from webhook.allocations.route import allocations_router
 from webhook.allocations.service import AllocationService
@@ -41,6 +43,10 @@ def allocation_parts(config: Callable[[], Config], kubeconfig: Path | None) -> A
     def is_on() -> bool:
         return config().allocation_service is not None
 
+    if is_on():
+        # Before the first request, which would wait for the import, and admissions with it.
+        with suppress(DravirtError):  # (told to the first that asks)
+            cluster()
     return AllocationParts(
         allocations_router(lambda: service if is_on() else None, EventLog("webhook.allocations")),
         lambda: cluster() if is_on() else None,
