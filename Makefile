@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
-	cluster cluster-down test-cluster test-node clean
+	cluster cluster-down test-cluster test-node bench-allocations test-allocations clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ bench: $(STAMP) ## Measure the webhook and the sidecar beside their aims
 	@$(BIN)/python bench/admission.py
 	@PYTHONPATH=tests $(BIN)/python bench/sidecar.py
 
+bench-allocations: $(STAMP) ## Measure the allocation service in a large cluster of its own (root)
+	@echo "==> bench/allocations.py"
+	@PYTHONPATH=tests $(BIN)/python bench/allocations.py
+
 fuzz: $(STAMP) ## Fuzz what reads hostile input, for FUZZ_SECONDS in all
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@echo "==> fuzzing for $(FUZZ_SECONDS) s"
@@ -65,6 +69,9 @@ test-libvirt: libvirt ## Let a real libvirt and QEMU judge every domain, and pri
 test-libvirt-next: libvirt ## The same with the newer libvirt of Debian's backports (root)
 	@tests/integration/libvirt/next.sh $(BIN)/pytest --numprocesses=$(PYTEST_WORKERS) --dist=worksteal --quiet \
 		tests/integration/libvirt
+
+test-allocations: $(STAMP) ## Take real claims, pods and tokens to the allocation service (root)
+	@PYTHONPATH=tests $(BIN)/python tests/integration/allocations/run.py --quiet
 
 protos: ## Make the gRPC stubs anew, with the oldest grpcio-tools that pyproject.toml allows
 	@echo "==> protoc over hooksidecar/api/*.proto"
