@@ -6,6 +6,7 @@ import pytest
 from support.allocations import claim, pod, resource_slice
 from support.apifolder import ApiFolder
 
+from webhook.allocations import service
 from webhook.allocations.gate import Gate
 from webhook.allocations.service import AllocationService
 from webhook.kubeaccess import find_access
@@ -20,6 +21,12 @@ def api(tmp_path):
         api.enter(pod("vm1"), "t1")
         api.put(claim("vm1-gpu0", owner=pod("vm1")), resource_slice())
         yield api
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Time enough, on a machine that has other things to do, for what is not about time."""
+    monkeypatch.setattr(service, "SECONDS", 60)
 
 
 @pytest.fixture
@@ -45,8 +52,8 @@ def ask(with_cluster):
 
     def ask(*tokens, versions=VERSIONS, table=None, gate=None):
         async def work(cluster):
-            service = AllocationService(lambda: cluster, lambda: table or {}, gate or Gate())
-            answers = [_devices(service, token) for token in tokens]
+            asked = AllocationService(lambda: cluster, lambda: table or {}, gate or Gate())
+            answers = [_devices(asked, token) for token in tokens]
             return await asyncio.gather(*answers, return_exceptions=len(tokens) > 1)
 
         answers = with_cluster(work, versions)
@@ -55,5 +62,5 @@ def ask(with_cluster):
     return ask
 
 
-async def _devices(service, token):
-    return (await service.answer(token)).pod_claims
+async def _devices(asked, token):
+    return (await asked.answer(token)).pod_claims

@@ -218,3 +218,12 @@ def test_a_body_that_never_ends_is_given_up(client, monkeypatch):
 
     response = client.request("POST", content=slow(), headers={"authorization": "Bearer t1"})
     assert (response.status_code, response.json()["reason"]) == (400, "invalid_request")
+
+
+def test_a_defect_is_told_without_what_it_was(client, monkeypatch, caplog):
+    monkeypatch.setattr(route, "answer_to_json", lambda _: 1 / 0)
+    response = client.ask()
+    assert response.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    assert response.json()["reason"] == "internal_error"
+    assert "ZeroDivisionError" not in response.text
+    assert "ZeroDivisionError" in caplog.text

@@ -1,5 +1,6 @@
 """From a token to the devices of its pod, through a real client of a real HTTP API."""
 
+import asyncio
 import time
 
 import pytest
@@ -19,8 +20,9 @@ from support.allocations import (
 
 from dra.errors import DravirtError, Failed, Refused
 from dra.reasons import Reason
+from webhook.allocations import service
 from webhook.allocations.gate import Gate
-from webhook.allocations.service import AllocationService
+from webhook.allocations.service import SECONDS, AllocationService
 from webhook.kubedra import MAX_PAGES, PAGE
 
 SHARE = "5d1f7c3e-0000-4000-8000-000000000001"
@@ -127,10 +129,10 @@ def test_a_list_in_pages_is_read_to_its_end(api, ask):
 
 def test_a_version_that_vanishes_is_replaced_while_the_server_runs(api, with_cluster):
     async def work(cluster):
-        service = AllocationService(lambda: cluster, dict, Gate())
-        await service.answer("t1")
+        asked = AllocationService(lambda: cluster, dict, Gate())
+        await asked.answer("t1")
         api.write("versions", ["v1beta1"])
-        return (await service.answer("t1")).pod_claims
+        return (await asked.answer("t1")).pod_claims
 
     assert found(with_cluster(work)) == {"dravirt-gpu0": [("vgpu", "v0", UUIDS[0])]}
 
@@ -292,11 +294,28 @@ def test_no_server_is_a_retry(api, ask):
     assert refusal(ask, family=Failed).reason is Reason.API_UNAVAILABLE
 
 
-def test_a_slow_server_is_given_up_in_time(api, ask):
+def test_a_slow_server_is_given_up_in_time(api, ask, monkeypatch):
+    monkeypatch.setattr(service, "SECONDS", SECONDS)
     api.fail({"path": "resourceclaims", "delay": 6})
     started = time.monotonic()
     assert refusal(ask, family=Failed).reason is Reason.API_UNAVAILABLE
     assert 3.5 < time.monotonic() - started < 5.5
+
+
+def test_who_waited_too_long_leaves_room_for_others(api, with_cluster, monkeypatch):
+    monkeypatch.setattr(service, "SECONDS", 0.3)
+    api.fail({"path": "tokenreviews", "delay": 1})
+
+    async def work(cluster):
+        asked = AllocationService(lambda: cluster, dict, Gate(at_a_time=1, waiting=1))
+        late = await asyncio.gather(asked.answer("t1"), asked.answer("t1"), asked.answer("t1"), return_exceptions=True)
+        monkeypatch.setattr(service, "SECONDS", 60)
+        api.fail()
+        return late, await asyncio.gather(asked.answer("t1"), asked.answer("t1"))
+
+    late, answers = with_cluster(work)
+    assert sorted(each.reason for each in late) == [Reason.API_UNAVAILABLE, Reason.API_UNAVAILABLE, Reason.BUSY]
+    assert len(answers) == 2
 
 
 def test_a_server_without_dra_is_named(api, ask):
