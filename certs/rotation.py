@@ -58,7 +58,7 @@ class State:
 
     material: Material
     known: frozenset[Certificate] = frozenset()
-    """The authorities in the caBundles, and of what this replica serves: the Secret may have lost them."""
+    """The authorities in the caBundles: the Secret may have lost them."""
     trusted_for: dt.timedelta | None = None
     """How long this replica has seen the authority that signs in every caBundle; None where it is not."""
 

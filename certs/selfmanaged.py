@@ -34,7 +34,7 @@ class View:
     now: dt.datetime
     state: State
     trust: dict[str, frozenset[Certificate]]
-    """The authorities that each registered webhook trusts, by the webhook's name."""
+    """The authorities that each registered webhook trusts, by its kind and name, such as `mutating pod.dravirt.io`."""
 
     def untrusting(self, material: Material) -> list[str]:
         """Return the webhooks whose caBundle lacks the authority of a certificate."""
@@ -126,8 +126,13 @@ class SelfManaged:
         return self._state(reading.now, material, configurations)
 
     def _state(self, now: dt.datetime, material: Material, configurations: Sequence[RawObject]) -> View:
-        trust = {name: authorities(bundle) for each in configurations for name, bundle in bundles(each).items()}
-        known = frozenset().union(*trust.values(), self._served.bundle if self._served else ())
+        trust = {
+            # (the two kinds may have webhooks of one name)
+            f"{each['kind'].removesuffix('WebhookConfiguration').lower()} {name}": authorities(bundle)
+            for each in configurations
+            for name, bundle in bundles(each).items()
+        }
+        known = frozenset().union(*trust.values())
         return View(now, State(material, known, self._watch(material, list(trust.values()))), trust)
 
     def _watch(self, material: Material, trust: list[frozenset[Certificate]]) -> dt.timedelta | None:
