@@ -8,8 +8,8 @@ from cluster.controlplane import KUBEVIRT_CONTROLLER
 pytestmark = pytest.mark.cluster
 
 
-def provisioning_pod(launcher):
-    """The pod as KubeVirt renders it, from the VMI's launcher: there is no storage here that makes KubeVirt do so.
+def provisioning_pod(launcher, vmi):
+    """The pod that KubeVirt would make for `vmi`, rendered as the launcher of another: no storage here makes it do so.
 
     Source: pkg/virt-controller/services/template.go, the annotation kubevirt.io/ephemeral-provisioning.
     """
@@ -18,6 +18,8 @@ def provisioning_pod(launcher):
         name: value for name, value in metadata["annotations"].items() if not name.startswith("dravirt.io/inj")
     }
     labels = {name: value for name, value in metadata["labels"].items() if not name.startswith("dravirt.io")}
+    owner = {"name": vmi["metadata"]["name"], "uid": vmi["metadata"]["uid"]}
+    labels |= {"vm.kubevirt.io/name": owner["name"], "kubevirt.io/created-by": owner["uid"]}
     asked = {"dravirt.io/gpu": "1"}
     container = {
         "name": "compute",
@@ -33,10 +35,21 @@ def provisioning_pod(launcher):
             "namespace": metadata["namespace"],
             "labels": labels,
             "annotations": {**annotations, "kubevirt.io/ephemeral-provisioning": "true"},
-            "ownerReferences": metadata["ownerReferences"],
+            "ownerReferences": [metadata["ownerReferences"][0] | owner],
         },
         "spec": {"containers": [container], "restartPolicy": "Never"},
     }
+
+
+def waiting_for_storage(namespace):
+    """A VMI that has no launcher yet, as one whose storage is not bound.
+
+    KubeVirt takes the newest pod of a VMI for its launcher: it fails one that gets a provisioning pod after it.
+    Source: pkg/controller/controller.go, CurrentVMIPod; pkg/virt-controller/watch/vmi/lifecycle.go, updateStatus.
+    """
+    vmi = machines.vmi(namespace, "waiting", asks="vgpu", domain={"devices": {"disks": [{"name": "data", "disk": {}}]}})
+    vmi["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
+    return vmi
 
 
 def test_it_is_scheduled_to_a_node_with_the_device_and_refers_to_no_claim(stack, dravirt, api, namespace):
@@ -44,9 +57,10 @@ def test_it_is_scheduled_to_a_node_with_the_device_and_refers_to_no_claim(stack,
     api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
     api.apply(machines.vm(namespace, asks="vgpu"))
     launcher = watching.launcher(api, namespace)
+    vmi = api.apply(waiting_for_storage(namespace))
 
     controller = stack.control_plane.api(KUBEVIRT_CONTROLLER)
-    pod = controller.create(provisioning_pod(launcher))
+    pod = controller.create(provisioning_pod(launcher, vmi))
 
     assert [each["name"] for each in pod["spec"]["resourceClaims"]] == ["dravirt-gpu0"]
     (compute,) = pod["spec"]["containers"]
