@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from webhook.admission import HANDLERS, Handler
 from webhook.config import Config
 from webhook.endpoint import AdmissionEndpoint, Event
+from webhook.intake import Intake
 from webhook.lookups import LookUp
 from webhook.readiness import Readiness
 
@@ -29,9 +30,12 @@ def create_app(
     `config` returns the configuration of the moment; `record` is told of each admission; `look_up` adds warnings about
     what a VM or VMI asks for.
     """
+    intake = Intake()
     endpoints = {
         # Never for pods: a launcher pod must not wait for the API server.
-        path: AdmissionEndpoint(handler, config, readiness, record, None if handler.kind == "Pod" else look_up)
+        path: AdmissionEndpoint(
+            handler, config, readiness, record, intake=intake, look_up=None if handler.kind == "Pod" else look_up
+        )
         for path, handler in handlers.items()
     }
     others = _others(readiness, routes)

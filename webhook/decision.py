@@ -28,7 +28,6 @@ class AdmissionRequest:
     username: str
     object: RawObject
     old_object: RawObject | None = None
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.admission import Handler
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
+from webhook.intake import Intake
 from webhook.lookups import LookUp
 from webhook.raw import mapping
 from webhook.readiness import Readiness
 from webhook.review import read_review, write_review
 
-MAX_BODY = 7 * 1024 * 1024
-"""Bytes. A review holds its object twice at most, and the API server takes requests of up to 3 MiB."""
-
 Event = Mapping[str, Any]
-"""What the log says about one admission."""
+"""The fields of one line of the log."""
+
+_MAX_NAME = 253  # characters of a name in Kubernetes
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +50,8 @@ class AdmissionEndpoint:
         config: Callable[[], Config],
         readiness: Readiness,
         record: Callable[[Event], None],
+        *,
+        intake: Intake,
         look_up: LookUp | None = None,
     ) -> None:
         """Decide by `handler` under the configuration of the moment, and `record` each admission.
@@ -60,6 +62,7 @@ class AdmissionEndpoint:
         self._config = config
         self._readiness = readiness
         self._record = record
+        self._intake = intake
         self._look_up = look_up
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +83,7 @@ class AdmissionEndpoint:
 
     async def _respond(self, scope: Scope, receive: Receive) -> _Response | None:
         try:
-            body = await _read_body(scope, receive)
+            body = await self._intake.read(scope, receive)
             started = time.perf_counter()
             request = read_review(body, group=self._handler.group, kind=self._handler.kind)
             decision = self._handler.decide(request, self._config())
@@ -111,53 +114,6 @@ def _refused(
     return _Response(status, f"{message}\n".encode(), headers=headers)
 
 
-async def _read_body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body of a POST of JSON. Raises HTTPException with what is wrong, ClientDisconnect where it is cut."""
-    if scope["method"] != "POST":
-        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is answered here", {"allow": "POST"})
-    media_type, length = b"", b"0"
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            media_type = value
-        elif name == b"content-length":
-            length = value
-    if media_type.partition(b";")[0].strip().lower() != b"application/json":
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json")
-    if int(length) > MAX_BODY:
-        raise _too_large()
-    first = await receive()
-    body = _chunk(first) if not first.get("more_body") else await _read_rest(first, receive)
-    if not body:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is empty: an AdmissionReview is expected")
-    return body
-
-
-async def _read_rest(message: Message, receive: Receive) -> bytes:
-    """Return a body that comes in pieces, of which no more is held than is allowed."""
-    chunks = [_chunk(message)]
-    size = len(chunks[0])
-    while message.get("more_body"):
-        message = await receive()
-        chunks.append(_chunk(message))
-        size += len(chunks[-1])
-        if size > MAX_BODY:
-            raise _too_large()
-    return b"".join(chunks)
-
-
-def _chunk(message: Message) -> bytes:
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    chunk: bytes = message.get("body", b"")
-    return chunk
-
-
-def _too_large() -> HTTPException:
-    # Closed, since the client would go on to send what nobody reads.
-    message = f"the body is larger than {MAX_BODY} bytes"
-    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, {"connection": "close"})
-
-
 def _event(path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> Event:
     """Return who asked what and what came of it, never the object."""
     return {
@@ -165,10 +121,15 @@ def _event(path: str, request: AdmissionRequest, decision: Decision, seconds: fl
         "path": path,
         "uid": request.uid,
         "kind": request.kind,
-        "namespace": request.namespace,
-        "name": request.name or mapping(request.object, "metadata").get("generateName"),
+        "namespace": _cut(request.namespace),
+        "name": _cut(request.name or mapping(request.object, "metadata").get("generateName")),
         "operation": request.operation,
         "decision": "denied" if not decision.allowed else "patched" if decision.patch else "allowed",
         "reason": decision.reason,
         "ms": round(seconds * 1000, 2),
     }
+
+
+def _cut(name: object) -> str:
+    """Return a name as a line of the log may hold it: whoever posts can choose it."""
+    return name[:_MAX_NAME] if isinstance(name, str) else ""

@@ -14,6 +14,7 @@ from dra.contract import (
     COMPUTE_CONTAINER,
     INJECTED_ANNOTATION,
     PLACEHOLDER_RESOURCE,
+    POD_CLAIM_PREFIX,
     SIDECAR_CONTAINER,
     SOCKET_VOLUME,
 )
@@ -32,7 +33,7 @@ _MODES = frozenset({*Mode, PROVISIONING, SKIPPED})
 
 _EPHEMERAL = "kubevirt.io/ephemeral-provisioning"
 _LONGEST = 253
-_MOST = 128
+_MOST = 64
 """Characters of a name and entries of a list that are looked at: more than a pod that the API server takes has."""
 _HOOK_FLAG = "--hook-sidecars"
 _HOOK_FLAG_WITH = f"{_HOOK_FLAG}="
@@ -97,7 +98,7 @@ class Launcher:
     mounts_sockets: bool
     pull_secrets: tuple[str, ...]
     claims: tuple[tuple[str, str | None, str | None], ...]
-    """The entries of `spec.resourceClaims`: name, claim, template."""
+    """The entries of `spec.resourceClaims` under names such as ours: name, claim, template."""
     marker: str | None
     """The mode in the marker annotation, "" for a strange one. VMI annotations reach the pod: it proves nothing."""
     has_sidecar: bool
@@ -122,13 +123,13 @@ class Launcher:
             hook_flag=hook_flag,
             placeholders=_count_placeholders(amounts),
             placeholder_sides=tuple(side for side, amount in amounts if PLACEHOLDER_RESOURCE in amount),
-            memory=tuple((side, _short(str(amount["memory"]))) for side, amount in amounts if "memory" in amount),
+            memory=tuple((side, _quantity(amount["memory"])) for side, amount in amounts if "memory" in amount),
             limits_cpu="cpu" in amounts[0][1],
             is_guaranteed=is_guaranteed(parts.containers + parts.init_containers),
             has_socket_volume=named(parts.volumes, SOCKET_VOLUME) is not None,
             mounts_sockets=named(mappings(compute, "volumeMounts"), SOCKET_VOLUME) is not None,
             pull_secrets=tuple(_short(name_of(each)) for each in mappings(spec, "imagePullSecrets")[:_MOST]),
-            claims=tuple(map(_claim, mappings(spec, "resourceClaims")[:_MOST])),
+            claims=tuple(map(_claim, filter(_may_be_ours, mappings(spec, "resourceClaims"))))[:_MOST],
             marker=_read_marker(pod),
             has_sidecar=named(parts.init_containers, SIDECAR_CONTAINER) is not None,
             is_migration_target="kubevirt.io/migrationJobUID" in labels(pod),
@@ -186,9 +187,17 @@ def _count_placeholders(amounts: list[tuple[str, RawObject]]) -> int:
     return int(count) if count == count.to_integral_value() else -1
 
 
+def _may_be_ours(entry: RawObject) -> bool:
+    return name_of(entry).startswith(POD_CLAIM_PREFIX)
+
+
 def _claim(entry: RawObject) -> tuple[str, str | None, str | None]:
     claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
     return _short(name_of(entry)), _text(claim), _text(template)
+
+
+def _quantity(value: object) -> str:
+    return _short(str(value)) if isinstance(value, str | int | float) else ""
 
 
 def _text(value: object) -> str | None:

@@ -32,7 +32,7 @@ def decide(request: AdmissionRequest, config: Config) -> Decision:
         return Decision.deny(error.reason, error.message)
 
 
-@lru_cache(maxsize=256)  # pods that differ in names alone are one to decide about: those of a pool, or of a restart
+@lru_cache(maxsize=64)  # pods that differ in names alone are one to decide about: those of a pool, or of a restart
 def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decision:
     if _is_done(launcher, asked):
         return Decision(Reason.ALREADY_INJECTED)

@@ -39,15 +39,16 @@ def _parse(text: str) -> Decimal:
 
 def is_quantity(value: object) -> bool:
     """True if `value` is a quantity."""
-    return same_quantity(value, value)
+    try:
+        parse_quantity(value)
+    except ValueError:
+        return False
+    return True
 
 
 def same_quantity(one: object, other: object) -> bool:
     """True if both are quantities of the same value, however spelled: `1` and `1000m`."""
-    try:
-        return parse_quantity(one) == parse_quantity(other)
-    except ValueError:
-        return False
+    return is_quantity(one) and is_quantity(other) and parse_quantity(one) == parse_quantity(other)
 
 
 def plus(quantity: object, extra: int) -> str:

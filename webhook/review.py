@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from dra.errors import Refused
-from dra.fields import Fields
+from dra.fields import Fields, shown
 from dra.reasons import Reason
 from webhook.decision import AdmissionRequest, Decision
 
@@ -40,10 +40,10 @@ def read_review(body: bytes, *, group: str, kind: str) -> AdmissionRequest:
     except orjson.JSONDecodeError as error:
         raise Refused(_WRONG, f"the body is not JSON: {error}") from error
     if review.raw.get("kind") != KIND:
-        raise review.refuse("kind", f"must be {KIND}, got {review.raw.get('kind')!r:.80}")
+        raise review.refuse("kind", f"must be {KIND}, got {shown(review.raw.get('kind'))}")
     if review.raw.get("apiVersion") != API_VERSION:
         message = (
-            f"must be {API_VERSION}, got {review.raw.get('apiVersion')!r:.80}: set admissionReviewVersions to [v1]"
+            f"must be {API_VERSION}, got {shown(review.raw.get('apiVersion'))}: set admissionReviewVersions to [v1]"
         )
         raise review.refuse("apiVersion", message)
     request = review.mapping("request")
@@ -57,15 +57,14 @@ def read_review(body: bytes, *, group: str, kind: str) -> AdmissionRequest:
         username=request.mapping("userInfo").optional_text("username") or "",
         object=_object(request),
         old_object=_old_object(request),
-        dry_run=request.optional_boolean("dryRun") or False,
     )
 
 
 def _check_subject(request: Fields, group: str, kind: str) -> None:
     got = request.mapping("kind").raw
     if got.get("group") != group or got.get("kind") != kind:
-        shown = f"{got.get('group')!r:.80} {got.get('kind')!r:.80}"
-        raise request.refuse("kind", f"this path answers for {kind} of {group!r}, got {shown}: correct the rules")
+        other = f"{shown(got.get('kind'))} of {shown(got.get('group'))}"
+        raise request.refuse("kind", f"this path answers for {kind} of {group!r}, got {other}: correct the rules")
     if request.optional_text("subResource"):
         raise request.refuse("subResource", f"this path answers for {kind} itself: correct the rules")
 

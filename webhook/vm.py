@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dra.contract import COPIED_ANNOTATION, DEVICES_ANNOTATION
 from dra.errors import Refused
+from dra.fields import kind_of
 from dra.reasons import Reason
 from webhook.advice import advice
 from webhook.annotation import FIELD, TEMPLATE_FIELD, annotation_of, read_asked
@@ -82,7 +83,7 @@ def settle(now: Placement, before: Placement, written_by_owner: object) -> Place
 
 
 def _mark(value: object) -> str:
-    return hashlib.sha256(str(value).encode()).hexdigest()
+    return hashlib.sha256(value.encode()).hexdigest() if isinstance(value, str) else ""
 
 
 def _written_by_owner(vm: RawObject) -> object:
@@ -121,8 +122,12 @@ def _check_effect(vm: RawObject, settled: Placement, before: Placement, config: 
 
 
 def _both_set(now: Placement) -> str:
-    both = f"metadata says {now.metadata!r:.60}, the template {now.template!r:.60}"
+    both = f"metadata says {_quoted(now.metadata)}, the template {_quoted(now.template)}"
     return f"{DEVICES_ANNOTATION}: {both}: the template wins"
+
+
+def _quoted(value: object) -> str:
+    return ascii(value[:60]) if isinstance(value, str) else kind_of(value)
 
 
 def _reason(now: Placement, settled: Placement) -> Reason:

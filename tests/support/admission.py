@@ -69,7 +69,6 @@ def posted(file: Path) -> AdmissionRequest:
         username=request["userInfo"]["username"],
         object=request["object"],
         old_object=request.get("oldObject"),
-        dry_run=request["dryRun"],
     )
 
 

@@ -15,7 +15,7 @@ from webhook.admission import HANDLERS, Handler
 from webhook.app import create_app
 from webhook.config import Config
 from webhook.decision import Decision
-from webhook.endpoint import MAX_BODY
+from webhook.intake import MAX_BODY
 from webhook.patch import Patch, add
 from webhook.readiness import Condition, Readiness
 
@@ -112,7 +112,7 @@ REFUSED = {
         *POST,
         json.dumps(review() | {"apiVersion": "admission.k8s.io/v1beta1"}).encode(),
         400,
-        "apiVersion: must be admission.k8s.io/v1, got 'admission.k8s.io/v1beta1'",
+        "apiVersion: must be admission.k8s.io/v1, got text: 'admission.k8s.io/v1beta1'",
     ),
 }
 

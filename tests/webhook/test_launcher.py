@@ -202,12 +202,12 @@ def test_migration_target_is_known_by_its_label():
 @pytest.mark.parametrize(
     ("present", "there"),
     [
-        ([{"name": "a", "resourceClaimName": "x"}, {"name": "b", "resourceClaimName": "y"}], True),
-        ([{"name": "a", "resourceClaimName": "x", "future": 1}], True),
-        ([{"name": "a", "resourceClaimTemplateName": "x"}], False),
-        ([{"name": "a", "resourceClaimName": "y"}], False),
-        ([{"name": "a"}], False),
-        ([None, "a"], False),
+        ([{"name": "dravirt-a", "resourceClaimName": "x"}, {"name": "b", "resourceClaimName": "y"}], True),
+        ([{"name": "dravirt-a", "resourceClaimName": "x", "future": 1}], True),
+        ([{"name": "dravirt-a", "resourceClaimTemplateName": "x"}], False),
+        ([{"name": "dravirt-a", "resourceClaimName": "y"}], False),
+        ([{"name": "dravirt-a"}], False),
+        ([None, "dravirt-a"], False),
         ([], False),
         (None, False),
     ],
@@ -215,7 +215,7 @@ def test_migration_target_is_known_by_its_label():
 def test_claims_are_compared_in_full(present: object, there: bool):
     pod = launcher_pod()
     pod["spec"]["resourceClaims"] = present
-    assert Launcher.of(pod).holds([PodClaim("a", None, "x", ())]) is there
+    assert Launcher.of(pod).holds([PodClaim("dravirt-a", None, "x", ())]) is there
 
 
 def test_pods_that_differ_in_names_alone_have_the_same_facts():

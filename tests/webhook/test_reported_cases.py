@@ -196,18 +196,3 @@ def test_wh12_pod_without_any_resources_is_injected_in_append_mode(bug_inputs: P
     after = patched(item, pod.decide(create(item), APPEND))
     assert without_injection(after, item, mode=APPEND.mode) == item
     assert compute_of(after)["resources"] == {"claims": [{"name": "dravirt-gpu0"}]}
-
-
-def test_wh16_dry_run_gets_the_same_patch(bug_inputs: Path):
-    review = reviewed(bug_inputs, "wh16-dry-run.admissionreview.json")
-    item = adapted(review["object"])
-
-    def decide(*, dry_run: bool):
-        request = create(item)
-        return pod.decide(
-            AdmissionRequest(request.uid, "Pod", "CREATE", "team-a", "", CONTROLLER, item, dry_run=dry_run), PLACEHOLDER
-        )
-
-    assert review["dryRun"] is True
-    assert decide(dry_run=True) == decide(dry_run=False)
-    assert decide(dry_run=True).reason is Reason.INJECTED

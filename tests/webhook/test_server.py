@@ -17,7 +17,7 @@ from cli.throwaway import issue
 from dra.errors import Failed
 from webhook.app import create_app
 from webhook.config import Config
-from webhook.endpoint import MAX_BODY
+from webhook.intake import MAX_BODY
 from webhook.readiness import Readiness
 from webhook.server import Address, serve
 
