@@ -159,7 +159,7 @@ class ConfigFile:
     def _look(self) -> None:
         # The signature is taken before the text is read: a change in between is seen at the next look.
         signature, ca_signature = _signature(self._path), _signature(self._config.ca_file)
-        if (signature, ca_signature) == (self._signature, self._ca_signature):
+        if (signature, ca_signature) == (self._signature, self._ca_signature) and self.error is None:
             return
         self._signature, self._ca_signature = signature, ca_signature
         try:
@@ -168,8 +168,10 @@ class ConfigFile:
                 self._ca_signature = _signature(config.ca_file)
             self._config = config
         except DravirtError as error:
+            # Tried again at every look: what is wrong may be outside, an authority's file that is not there yet.
+            if self.error is None or self.error.message != error.message:
+                _log.error("the configuration is not used, the last good one stays: %s", error)
             self.error = error
-            _log.error("the configuration is not used, the last good one stays: %s", error)
         else:
             self.error = None
             _log.info("the configuration was read again: %s", self._path)

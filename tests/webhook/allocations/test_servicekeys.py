@@ -114,3 +114,16 @@ def test_switching_on_and_off_needs_no_restart(tmp_path, ca):
     assert file.current().allocation_service.ca.endswith("\n\n")
     path.write_text("mode: placeholder ")
     assert file.current().allocation_service is None
+
+
+def test_a_configuration_whose_authority_comes_later_is_used_then(tmp_path, ca, caplog):
+    file, late = written(tmp_path, "mode: placeholder"), tmp_path / "late.crt"
+    clock = iter(range(0, 1000, 10))
+    config_file = ConfigFile(file, clock=lambda: next(clock))
+    file.write_text(f"mode: append\nallocationService: {{caFile: {late}}}")
+    assert config_file.current().mode == "placeholder"
+    assert config_file.current().mode == "placeholder"
+    assert len([line for line in caplog.records if "not used" in line.message]) == 1
+    late.write_text(ca.read_text())
+    assert config_file.current().mode == "append"
+    assert config_file.error is None
