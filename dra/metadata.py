@@ -16,8 +16,8 @@ from dra.names import require_dns_label, require_dns_subdomain, require_pool, re
 from dra.reasons import Reason
 
 KNOWN_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
-MAX_METADATA = 4 * 1024 * 1024
-"""Bytes of a metadata file: 32 devices with 32 attributes each are far below."""
+MAX_METADATA = 512 * 1024
+"""Bytes of a metadata file: 32 devices with 32 attributes fit in twice. Reading takes up to 24 times the memory."""
 MAX_OBJECTS = 16
 """Objects of a stream that are looked at: a driver writes one per API version."""
 

@@ -18,6 +18,8 @@ from dra.reasons import Reason
 from hooksidecar.candidates import Answer, Candidate, Wanted
 from hooksidecar.files import entries, read_file
 
+MAX_DRIVERS = 16
+"""Drivers that one request is read from; more than one is rare."""
 _SUFFIX = "-metadata.json"
 
 
@@ -71,6 +73,9 @@ class MetadataFiles:
         files = [folder / name for name in names if _is_metadata(name)]
         if not files:
             raise _not_yet(f"{folder}: no *{_SUFFIX}")
+        if len(files) > MAX_DRIVERS:
+            message = f"holds the metadata of {len(files)} drivers, at most {MAX_DRIVERS} are looked at"
+            raise Refused(Reason.INVALID_METADATA, message, path=str(folder))
         return [device for file in files for device in self._file(file) if base_request(device.request) == folder.name]
 
     def _file(self, file: Path) -> tuple[AllocatedDevice, ...]:

@@ -14,7 +14,7 @@ NODES = "dev/vfio"
 
 _DRIVER_SUFFIXES = ("vfio-pci", "vfio_pci")  # vfio-pci, xe-vfio-pci, nvgrace_gpu_vfio_pci
 _HARMLESS_DRIVERS = (None, "pci-stub")  # Linux, drivers/vfio: vfio_driver_allowed
-_BRIDGE_CLASS = "0x06"
+_BRIDGE_CLASSES = ("0x0604", "0x0607")  # PCI and CardBus bridges, whose configuration header is not a device's
 _MAX_GROUP_DIGITS = 10
 
 
@@ -73,7 +73,7 @@ def _require_unused(tree: HostTree, identity: Identity, group: str, member: str)
 
 
 def _is_bridge(tree: HostTree, folder: str) -> bool:
-    return (tree.line(f"{folder}/class") or "").startswith(_BRIDGE_CLASS)
+    return (tree.line(f"{folder}/class") or "").startswith(_BRIDGE_CLASSES)
 
 
 def _require_nodes(tree: HostTree, identity: Identity, group: str) -> None:

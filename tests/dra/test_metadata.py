@@ -210,7 +210,7 @@ def test_an_empty_file_is_not_written_yet(data):
         b"\x00" * 100,
         b"{]",
         b"mdevUUID=1",
-        b"[" * 1_000_000,
+        b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"apiVersion": ' + b"9" * 5000 + b"}",
         stream(metadata(V2)) + b"\n{",
@@ -296,10 +296,10 @@ def test_a_file_larger_than_the_limit_is_refused():
 
 
 def test_the_largest_claim_there_is_stays_below_the_limit():
-    attributes = {f"{'d' * 60}{i:03}/{'n' * 32}": {"strings": ["v" * 64] * 8} for i in range(32)}
+    attributes = {f"{'d' * 60}{i:03}/{'n' * 32}": {"string": "v" * 64} for i in range(32)}
     devices = [device(name=f"v{index}", attributes=attributes) for index in range(32)]
     written = [metadata(version, requests=[{"name": "gpu", "devices": devices}]) for version in (V1BETA1, V1ALPHA1)]
-    assert len(decode(stream(*written, indent=2))) == 32
+    assert len(decode(stream(*written))) == 32
 
 
 def test_a_stream_of_very_many_objects_is_not_followed_to_its_end():

@@ -237,6 +237,13 @@ GROUP_FAULTS = {
         (f"{BRIDGE} of the same group is bound to pcieport",),
         without(BRIDGE, "class"),
     ),
+    "bridge-to-another-bus-than-pci": Fault(
+        "two-functions-and-bridge",
+        CARD,
+        Reason.GROUP_NOT_VIABLE,
+        (f"{BRIDGE} of the same group is bound to pcieport",),
+        in_function(BRIDGE, lambda tree, folder: tree.write(f"{folder}/class", "0x060100")),
+    ),
     "member-that-is-gone": Fault(
         "two-functions",
         CARD,
