@@ -20,7 +20,7 @@ class PodClaim:
     name: str
     template: str | None
     claim: str | None
-    devices: tuple[DeviceRequest, ...]
+    requests: tuple[DeviceRequest, ...]
 
     def as_pod_claim(self) -> dict[str, str]:
         """Return the entry of `pod.spec.resourceClaims`. Source: k8s.io/api/core/v1, PodResourceClaim."""
@@ -30,10 +30,8 @@ class PodClaim:
 
     def as_container_claims(self) -> list[dict[str, str]]:
         """Return the entries of a container's `resources.claims`: the whole claim, or one per request."""
-        requests = [device.base_request for device in self.devices]
-        return [
-            {"name": self.name} if request is None else {"name": self.name, "request": request} for request in requests
-        ]
+        names = [request.base_request for request in self.requests]
+        return [{"name": self.name} if name is None else {"name": self.name, "request": name} for name in names]
 
 
 def pod_claims(requests: Iterable[DeviceRequest], *, path: str) -> tuple[PodClaim, ...]:

@@ -80,7 +80,7 @@ class Intent:
     ) -> "Intent":
         """Return the intent for `requests`, in their order, each with the pod claim of `claims` that serves it."""
         # By request and not by name: `gpu` and `gpu` with a count of 2 are apart (gpu, gpu-0, gpu-1).
-        names = {request: claim.name for claim in claims for request in claim.devices}
+        names = {request: claim.name for claim in claims for request in claim.requests}
         devices = tuple(ClaimedRequest(request, names[request]) for request in requests)
         return cls(mode, devices, service, attributes or {}, environment or {})
 

@@ -44,11 +44,11 @@ def test_two_requests_share_a_pod_claim_only_where_they_share_a_claim(first):
         match expected(first, second):
             case "apart":
                 one, two = claims_of(first, second)
-                assert (one.name, one.devices) == ("dravirt-a", (first,))
-                assert (two.name, two.devices) == ("dravirt-b", (second,))
+                assert (one.name, one.requests) == ("dravirt-a", (first,))
+                assert (two.name, two.requests) == ("dravirt-b", (second,))
             case "shared":
                 (shared,) = claims_of(first, second)
-                assert (shared.name, shared.devices) == ("dravirt-a", (first, second))
+                assert (shared.name, shared.requests) == ("dravirt-a", (first, second))
             case path:
                 with pytest.raises(Refused, match="'a'") as refused:
                     claims_of(first, second)
@@ -136,7 +136,7 @@ def test_pod_claims_partition_the_requests(drawn, counts):
 
 
 def assert_right(requests: list[DeviceRequest], claims: tuple[PodClaim, ...]):
-    served = [device for claim in claims for device in claim.devices]
+    served = [device for claim in claims for device in claim.requests]
     assert sorted(served, key=lambda device: device.name) == sorted(requests, key=lambda device: device.name)
 
     names = [claim.name for claim in claims]
@@ -147,9 +147,9 @@ def assert_right(requests: list[DeviceRequest], claims: tuple[PodClaim, ...]):
     assert len(references) == len(set(references))
     for claim in claims:
         whole = [reference for reference in claim.as_container_claims() if "request" not in reference]
-        assert not whole or len(claim.devices) == 1  # Kubernetes refuses {name} beside {name, request}
+        assert not whole or len(claim.requests) == 1  # Kubernetes refuses {name} beside {name, request}
 
     direct = [claim.claim for claim in claims if claim.claim]
     assert len(direct) == len(set(direct))  # two pod claims on one ResourceClaim are never scheduled
     for claim in claims:
-        assert {(device.template, device.claim) for device in claim.devices} == {(claim.template, claim.claim)}
+        assert {(device.template, device.claim) for device in claim.requests} == {(claim.template, claim.claim)}
