@@ -1,5 +1,6 @@
 """The first half of a simulation: VM, VMI and launcher pod go through the webhooks, as in a cluster."""
 
+import json
 import os
 import ssl
 from collections.abc import Iterator
@@ -157,7 +158,9 @@ def _webhook(case: Case, artefacts: Artefacts) -> Iterator[tuple[Server, httpx.C
 
 
 def _address(server: Server) -> str | None:
+    """Return the address that the server says in its log, one JSON object a line."""
     for line in server.written().splitlines():
-        if _LISTENING in line:
-            return line.partition(_LISTENING)[2].split()[0].strip('",}')
+        message = str(json.loads(line)["message"]) if line.startswith("{") and line.endswith("}") else ""
+        if message.startswith(_LISTENING):
+            return message.removeprefix(_LISTENING)
     return None

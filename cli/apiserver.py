@@ -54,13 +54,21 @@ def admit(client: httpx.Client, path: str, item: dict[str, Any], *, namespace: s
         raise Refused(Reason.DENIED, f"admission webhook denied the request: {verdict['status']['message']}")
     patch = json.loads(base64.b64decode(verdict["patch"])) if verdict.get("patchType") == "JSONPatch" else []
     return Admitted(
-        item=jsonpatch.apply_patch(copy.deepcopy(item), patch),
+        item=_patched(item, patch),
         patch=patch,
         warnings=verdict.get("warnings", []),
         reason=verdict.get("auditAnnotations", {}).get("reason", ""),
         review=review,
         answer=answer,
     )
+
+
+def _patched(item: dict[str, Any], patch: list[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        patched: dict[str, Any] = jsonpatch.apply_patch(copy.deepcopy(item), patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        raise Refused(Reason.CHECK_FAILED, f"the patch of the {item['kind']} does not apply: {error}") from error
+    return patched
 
 
 def _review(item: dict[str, Any], namespace: str, username: str) -> dict[str, Any]:

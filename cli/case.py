@@ -54,8 +54,8 @@ def read_case(folder: Path) -> Case:
     config, environment = folder / "config.yaml", folder / "environment.yaml"
     return Case(
         folder=folder,
-        vm=read_manifest(str(folder / "virtualmachine.yaml")),
-        pod=read_manifest(str(folder / "launcher-pod.yaml")),
+        vm=_read_object(folder / "virtualmachine.yaml", "VirtualMachine"),
+        pod=_read_object(folder / "launcher-pod.yaml", "Pod"),
         claims=tuple(read_manifests(str(folder / "resourceclaims.yaml"))),
         domain=read_bytes(str(folder / "domain.xml")),
         node=node.absolute(),
@@ -64,3 +64,10 @@ def read_case(folder: Path) -> Case:
         if environment.exists()
         else {},
     )
+
+
+def _read_object(file: Path, kind: str) -> dict[str, Any]:
+    item = read_manifest(str(file))
+    if item.get("kind") != kind or not isinstance(item.get("metadata"), dict):
+        raise Refused(Reason.UNREADABLE, f"must hold a {kind} with metadata", path=str(file))
+    return item

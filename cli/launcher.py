@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 from lxml import etree
 
-from dra.errors import Failed
+from dra.errors import Failed, Refused
 from dra.reasons import Reason
 from hooksidecar.api.info_pb2 import InfoParams
 from hooksidecar.api.info_pb2_grpc import InfoStub
@@ -44,12 +44,16 @@ def connect(socket: Path) -> Hook:
 
 
 def define(hook: Hook, domain: bytes, vmi: bytes) -> bytes:
-    """Return the domain as the hook leaves it. Raises Failed with the hook's text, which the VMI's condition shows."""
+    """Return the domain as the hook leaves it.
+
+    Raises Refused or Failed with the hook's text, which the VMI's condition shows in a cluster.
+    """
     params = OnDefineDomainParams(domainXML=domain, vmi=vmi)
     try:
         result = CallbacksStub(hook.channel).OnDefineDomain(params, timeout=_DEFINE_SECONDS)
     except grpc.RpcError as error:
-        raise Failed(Reason.NOT_SERVING, f"OnDefineDomain: {error.details()}") from error
+        refused = error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        raise (Refused if refused else Failed)(Reason.DENIED, f"OnDefineDomain: {error.details()}") from error
     return bytes(result.domainXML)
 
 

@@ -9,7 +9,12 @@ from cli.files import read_bytes
 from dra.errors import Refused
 from dra.reasons import Reason
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # chosen at run time
+    """Takes a date for text, as kubectl does: a ResourceClaimTemplate may be called 2024-01-01."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.constructor.SafeConstructor.construct_yaml_str)
 
 
 class _Dumper(yaml.SafeDumper):

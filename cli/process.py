@@ -40,7 +40,7 @@ def running(
     started = time.monotonic()
     with log.open("wb") as stderr:
         process = subprocess.Popen(  # noqa: S603 (our own program)
-            [sys.executable, "-m", "cli", *arguments], stdout=subprocess.DEVNULL, stderr=stderr, env=dict(env)
+            [sys.executable, "-P", "-m", "cli", *arguments], stdout=subprocess.DEVNULL, stderr=stderr, env=dict(env)
         )
     server = Server(name, process, log)
     try:

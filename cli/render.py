@@ -85,5 +85,9 @@ def _handler(subject: Any, path: str) -> Handler:
 def _output(args: argparse.Namespace, request: AdmissionRequest, decision: Decision) -> str:
     if args.patch:
         return to_json(list(decision.patch))
-    mutated = jsonpatch.apply_patch(request.object, list(decision.patch))
+    try:
+        mutated = jsonpatch.apply_patch(request.object, list(decision.patch))
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        message = f"is malformed, the patch does not apply: {error}; look at it with --patch"
+        raise Refused(Reason.UNREADABLE, message, path=args.file) from error
     return to_json(mutated) if args.output == "json" else to_yaml(mutated)
