@@ -73,6 +73,24 @@ test-libvirt-next: libvirt ## The same with the newer libvirt of Debian's backpo
 test-allocations: $(STAMP) ## Take real claims, pods and tokens to the allocation service (root)
 	@PYTHONPATH=tests $(BIN)/python tests/integration/allocations/run.py --quiet
 
+test-cluster: $(STAMP) ## Run the suites on a real API server and KubeVirt (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster test cluster
+
+test-node: $(STAMP) ## Run the suites on a real node with kubelet and containerd (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster test node
+
+cluster: $(STAMP) ## Start a cluster to try things in, and print what to try (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster up
+
+cluster-shell: $(STAMP) ## Open a shell in which kubectl reaches that cluster
+	@PYTHONPATH=tests $(BIN)/python -m cluster shell
+
+cluster-down: $(STAMP) ## End that cluster
+	@PYTHONPATH=tests $(BIN)/python -m cluster down
+
+bench-node: $(STAMP) ## Measure the way from a VM to its answered hook, on a real node (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster bench
+
 protos: ## Make the gRPC stubs anew, with the oldest grpcio-tools that pyproject.toml allows
 	@echo "==> protoc over hooksidecar/api/*.proto"
 	@$(PYTHON) -m venv build/protoc

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dra.attributes import AttributeNames
 from dra.intent import Mode, ServiceAddress
+from dra.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Resources:
 class SidecarConfig:
     """How the hook sidecar is run. Never from the VM: an owner must not choose the image."""
 
-    image: str = "dravirt-hooksidecar:0.1.0"
+    image: str = f"dravirt-hooksidecar:{__version__}"
     resources: Resources = field(default_factory=Resources)
     image_pull_secrets: tuple[str, ...] = ()
     log_level: str = "info"

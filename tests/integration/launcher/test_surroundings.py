@@ -148,7 +148,9 @@ import os, resource, sys
 from hooksidecar.main import serve
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 sys.stderr = os.fdopen(os.dup(1), "w", buffering=1)
-sys.exit(serve(os.environ))
+code = serve(os.environ)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))  # for coverage
+sys.exit(code)
 """
 
 
