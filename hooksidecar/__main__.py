@@ -1,4 +1,4 @@
-"""`python -m hooksidecar`: what the image runs."""
+"""`python -m hooksidecar`: the sidecar alone, without the command around it."""
 
 import os
 import sys

@@ -31,7 +31,7 @@ from hooksidecar.state import State
 from hooksidecar.sysfs import HostTree
 
 if TYPE_CHECKING:
-    import argparse  # 1 MB that the process in the pod does without
+    import argparse  # 1 MB that `python -m hooksidecar` does without
 
 GRACE = 8.0
 """Seconds that a running call has on the way out: an OnDefineDomain takes 5 s at most, and an edit."""
