@@ -76,6 +76,17 @@ def attached(sidecar):
     return sidecar.hook().define(DOMAIN).decode()
 
 
+def attached_soon(sidecar):
+    """Return the domain, asked for again and again as virt-handler does."""
+    hook, end = sidecar.hook(), time.monotonic() + 20
+    while True:
+        try:
+            return hook.define(DOMAIN).decode()
+        except grpc.RpcError:
+            if time.monotonic() > end:
+                raise
+
+
 def test_a_driver_that_writes_nothing_is_served(site):
     sidecar = site.pod.start(site.environment())
     assert DEVICE in attached(sidecar)
@@ -88,13 +99,13 @@ def test_a_driver_that_writes_nothing_is_served(site):
 
 def test_an_mdev_made_at_prepare_is_found_once_the_driver_has_said_so(site):
     site.api.put(resource_slice(devices=[device("v0", type="vgpu")]))
-    sidecar = site.pod.start(site.environment(), budget=(0.2, 5))
+    sidecar = site.pod.start(site.environment(), budget=(0.2, 0.6))
     status = {"driver": "vgpu.example.com", "pool": NODE, "device": "v0", "data": {"mdevUUID": DEVICE}}
     code, text = sidecar.hook().refusal()
     assert code == grpc.StatusCode.UNAVAILABLE
     assert "no_identity" in text
     site.api.put(claim("vm1-gpu0", owner=pod("vm1"), devices=[status]))
-    assert DEVICE in attached(sidecar)
+    assert DEVICE in attached_soon(sidecar)
 
 
 def test_the_sidecar_waits_within_its_budget_and_then_says_why(site):
@@ -112,16 +123,16 @@ def test_the_sidecar_waits_within_its_budget_and_then_says_why(site):
 
 def test_a_service_that_comes_back_is_asked_again(site):
     site.kill()
-    sidecar = site.pod.start(site.environment(), budget=(0.5, 5))
+    sidecar = site.pod.start(site.environment(), budget=(0.5, 0.6))
     assert "service_unreachable" in sidecar.hook().refusal()[1]
     site.serve()
-    assert DEVICE in attached(sidecar)
+    assert DEVICE in attached_soon(sidecar)
 
 
 @pytest.mark.parametrize("path", ["tokenreviews", "/pods/", "resourceclaims", "resourceslices"])
 def test_killed_at_any_step_it_never_gives_a_wrong_device(site, path):
     site.api.fail({"path": path, "delay": 1})
-    sidecar = site.pod.start(site.environment(), budget=(0.3, 5), ready=False)
+    sidecar = site.pod.start(site.environment(), budget=(0.3, 0.6), ready=False)
     wait_until(lambda: any(path in each for each in site.api.asked), what=f"the question for {path}")
     site.server.send(signal.SIGKILL)
     site.server.wait()
@@ -129,7 +140,7 @@ def test_killed_at_any_step_it_never_gives_a_wrong_device(site, path):
     assert "service_unreachable" in sidecar.hook().refusal()[1]
     site.api.fail()
     site.serve()
-    assert DEVICE in attached(sidecar)
+    assert DEVICE in attached_soon(sidecar)
 
 
 def test_after_kill_9_it_is_ready_again_from_its_state_with_everything_gone(site):
@@ -148,13 +159,12 @@ def test_after_kill_9_it_is_ready_again_from_its_state_with_everything_gone(site
 
 def test_the_kubelets_new_token_is_used(site):
     environment = site.environment(token="expired")
-    sidecar = site.pod.start(environment, budget=(0.3, 5))
+    sidecar = site.pod.start(environment, budget=(0.3, 0.6))
     code, text = sidecar.hook().refusal()
     assert code == grpc.StatusCode.UNAVAILABLE
     assert "invalid_token" in text
     (site.folder / "token").write_text("t1")
-    time.sleep(1.1)
-    assert DEVICE in attached(sidecar)
+    assert DEVICE in attached_soon(sidecar)
 
 
 def test_of_two_vms_with_one_claim_the_first_runs_and_the_other_gets_its_turn(site):
@@ -167,15 +177,14 @@ def test_of_two_vms_with_one_claim_the_first_runs_and_the_other_gets_its_turn(si
         one = site.pod.start(site.environment(direct))
         environment = {**site.environment(direct, token="t2"), **folders(other)}
         # (the token file is shared here: the first has its device by now)
-        two = other.start(environment, budget=(0.3, 3))
+        two = other.start(environment, budget=(0.3, 0.6))
         assert DEVICE in attached(one)
         text = two.hook().refusal()[1]
         assert "claim_held" in text
         assert "held by pod 'vm1'" in text
         site.api.remove(first)
         site.api.put(claim("shared", result("v0"), reserved=[second]))
-        time.sleep(2.1)
-        assert DEVICE in attached(two)
+        assert DEVICE in attached_soon(two)
 
 
 def test_metadata_does_not_go_past_the_one_who_has_the_claim(site):
