@@ -30,7 +30,11 @@ class Definition:
 
 def define(node: Node, pod: Object, vmi: Object) -> Definition:
     """Let the launcher's stand-in in `pod` build the domain of `vmi` and its hooks change it."""
-    sockets = node.volume(pod, "sockets")
+    return define_at(node.volume(pod, "sockets"), vmi)
+
+
+def define_at(sockets: Path, vmi: Object) -> Definition:
+    """Let the launcher's stand-in whose socket is in the folder `sockets` do the same."""
     until((sockets / _SOCKET).exists, seconds=30, what="the hooks collected by the launcher's stand-in")
     folder = os.open(sockets, os.O_RDONLY | os.O_DIRECTORY)
     try:
