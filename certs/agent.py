@@ -58,6 +58,8 @@ class Agent:
         self.numbers.ends = {name: moment.timestamp() for name, moment in offer.ends.items()}
         # Once trusted, it stays ready: a server that API servers may call is not to be taken away from them.
         self._was_trusted = self._was_trusted or offer.trusted
+        if offer.detail and offer.detail != self._detail:
+            _log.warning("certificates: %s", offer.detail)
         self._detail = offer.detail
 
     def health(self) -> tuple[bool, str]:

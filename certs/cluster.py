@@ -6,8 +6,9 @@ Objects are raw JSON: the client's typed models would lose fields that a newer A
 import base64
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import urllib3
 from kubernetes import config as kubeconfigs
-from kubernetes.client import AdmissionregistrationV1Api, ApiClient, Configuration, CoreV1Api, V1ObjectMeta, V1Secret
+from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 from certs.cabundle import Operation, RawObject
@@ -23,8 +24,9 @@ from certs.store import Conflict, Place, Reading
 from dra.errors import Failed, Refused
 from dra.reasons import Reason
 
-_OPTIONS: dict[str, Any] = {"_preload_content": False, "_request_timeout": (2.0, 5.0)}
-_MANAGER: dict[str, Any] = {"field_manager": "dravirt-certs"}
+_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_TIMEOUT = (2.0, 5.0)
+"""Seconds to connect, and to wait for an answer."""
 _MAX_ANSWER = 4 * 1024 * 1024
 
 
@@ -53,101 +55,105 @@ class Cluster:
     """The objects of one installation. Every method raises Failed, Conflict where it was too late."""
 
     def __init__(self, client: ApiClient, place: Place) -> None:
-        self.place = place
-        self._core, self._registration = CoreV1Api(client), AdmissionregistrationV1Api(client)
-        self._patches: Mapping[str, Callable[..., Any]] = {
-            "MutatingWebhookConfiguration": self._registration.patch_mutating_webhook_configuration,
-            "ValidatingWebhookConfiguration": self._registration.patch_validating_webhook_configuration,
-        }
+        self._client, self.place = client, place
 
     def configurations(self) -> tuple[RawObject, ...]:
         """Return the webhook configurations that are there."""
-        reads = {
-            "MutatingWebhookConfiguration": self._registration.read_mutating_webhook_configuration,
-            "ValidatingWebhookConfiguration": self._registration.read_validating_webhook_configuration,
-        }
         found = []
-        for kind, read in reads.items():
-            _, item = _get(f"{kind} {self.place.configuration}", read, self.place.configuration)
-            if item is not None:
-                found.append({**item, "kind": kind})
+        for kind in _KINDS:
+            answer = self._request(f"{kind} {self.place.configuration}", "GET", self._configuration(kind))
+            if answer.item is not None:
+                found.append({**answer.item, "kind": kind})
         return tuple(found)
 
     def patch(self, configuration: RawObject, operations: Sequence[Operation]) -> RawObject:
         """Change a configuration and return it as it is then."""
-        kind, name = configuration["kind"], configuration["metadata"]["name"]
-        with _errors(f"{kind} {name}"):
-            return {**_json(self._patches[kind](name, list(operations), **_MANAGER, **_OPTIONS)), "kind": kind}
+        kind = configuration["kind"]
+        what = f"{kind} {self.place.configuration}"
+        return {**self._write(what, "PATCH", self._configuration(kind), list(operations)), "kind": kind}
 
     def secret(self) -> Reading:
         """Return the Secret."""
-        now, item = _get(self._secret_name, self._core.read_namespaced_secret, self.place.secret, self.place.namespace)
-        return Reading(now, item)
+        answer = self._request(self._secret, "GET", f"{self._secrets}/{self.place.secret}")
+        return Reading(answer.date, answer.item)
 
     def write(self, before: Reading, data: Mapping[str, bytes]) -> None:
         """Put `data` into the Secret as it was read, or make it where it was not there; other keys stay."""
-        encoded: dict[str, Any] = {name: base64.b64encode(value).decode() for name, value in data.items()}
-        with _errors(self._secret_name):
-            if before.secret is None:
-                body = V1Secret(type="Opaque", metadata=V1ObjectMeta(name=self.place.secret), data=encoded)
-                self._core.create_namespaced_secret(self.place.namespace, body, **_MANAGER, **_OPTIONS)
-                return
-            version = before.secret["metadata"]["resourceVersion"]
-            patch = [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}]
-            if not before.secret.get("data"):
-                patch.append({"op": "add", "path": "/data", "value": {}})
-            patch += [{"op": "add", "path": f"/data/{name}", "value": value} for name, value in encoded.items()]
-            self._core.patch_namespaced_secret(self.place.secret, self.place.namespace, patch, **_MANAGER, **_OPTIONS)
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        if before.secret is None:
+            metadata = {"name": self.place.secret, "namespace": self.place.namespace}
+            made = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": encoded}
+            self._write(self._secret, "POST", self._secrets, made)
+            return
+        version = before.secret["metadata"]["resourceVersion"]
+        patch: list[Operation] = [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}]
+        if not before.secret.get("data"):
+            patch.append({"op": "add", "path": "/data", "value": {}})
+        patch += [{"op": "add", "path": f"/data/{name}", "value": value} for name, value in encoded.items()]
+        self._write(self._secret, "PATCH", f"{self._secrets}/{self.place.secret}", patch)
 
     @property
-    def _secret_name(self) -> str:
+    def _secret(self) -> str:
         return f"Secret {self.place.namespace}/{self.place.secret}"
 
+    @property
+    def _secrets(self) -> str:
+        return f"/api/v1/namespaces/{self.place.namespace}/secrets"
 
-def _get(what: str, read: Callable[..., Any], *names: str) -> tuple[dt.datetime, RawObject | None]:
-    """Return the API server's time and the object, None where there is none."""
-    with _errors(what):
+    def _configuration(self, kind: str) -> str:
+        return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{self.place.configuration}"
+
+    def _write(self, what: str, method: str, path: str, body: object) -> RawObject:
+        item = self._request(what, method, f"{path}?fieldManager=dravirt-certs", body).item
+        if item is None:
+            raise Conflict(f"{what}: it is gone")
+        return item
+
+    def _request(self, what: str, method: str, path: str, body: object = None) -> "_Answer":
+        kind = "application/json-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Accept": "application/json", "Content-Type": kind}
+        # The client's API classes are left out: their models take 25 MB.
+        request = self._client.param_serialize(
+            method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
         try:
-            answer = read(*names, **_OPTIONS)
-        except ApiException as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return _date(error.headers), None
-        return _date(answer.headers), _json(answer)
+            answer = self._client.call_api(*request, _request_timeout=_TIMEOUT).response
+            content = answer.read(_MAX_ANSWER + 1)
+            answer.release_conn()
+        except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
+            raise Failed(Reason.API_UNAVAILABLE, f"{what}: {error!s:.300}") from error
+        return _answer(what, answer.status, answer.headers, content)
 
 
-@contextmanager
-def _errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except ApiException as error:
-        message = f"{what}: {error.status}: {_message(error)}"
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An object, None where there is none, and the API server's time."""
+
+    date: dt.datetime
+    item: RawObject | None
+
+
+def _answer(what: str, status: int, headers: Mapping[str, str], content: bytes) -> _Answer:
+    """Return what the API server answered. Raises Failed, Conflict."""
+    value: Any = None
+    if len(content) <= _MAX_ANSWER:
+        with suppress(ValueError):
+            value = json.loads(content)
+    if status == HTTPStatus.NOT_FOUND:
+        return _Answer(_date(headers), None)
+    if status >= HTTPStatus.BAD_REQUEST:
+        message = value.get("message") if isinstance(value, dict) else content[:200].decode(errors="replace")
+        told = f"{what}: {status}: {message!s:.300}"
         # (422: a test of the patch failed, since an entry is not where it was)
-        if error.status in {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}:
-            raise Conflict(message) from error
-        raise Failed(Reason.API_UNAVAILABLE, message) from error
-    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        raise Failed(Reason.API_UNAVAILABLE, f"{what}: {error!s:.300}") from error
-
-
-def _json(answer: Any) -> dict[str, Any]:
-    data = answer.read(_MAX_ANSWER + 1)
-    answer.release_conn()
-    value = json.loads(data) if len(data) <= _MAX_ANSWER else None
+        if status in {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}:
+            raise Conflict(told)
+        raise Failed(Reason.API_UNAVAILABLE, told)
     if not isinstance(value, dict):
-        raise ValueError("the answer is no JSON object of a bearable size")  # noqa: TRY004 (told as any wrong answer)
-    return value
+        raise Failed(Reason.API_UNAVAILABLE, f"{what}: the answer is no JSON object of a bearable size")
+    return _Answer(_date(headers), value)
 
 
-def _message(error: ApiException) -> str:
-    body = error.body or ""
-    try:
-        return str(json.loads(body)["message"])[:300]
-    except (ValueError, KeyError, TypeError):
-        return str(error.reason)[:300]
-
-
-def _date(headers: Any) -> dt.datetime:
+def _date(headers: Mapping[str, str]) -> dt.datetime:
     """Return the date of an answer, our own where a proxy has removed it."""
     try:
         return parsedate_to_datetime(headers["Date"])

@@ -9,13 +9,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from certs.cabundle import RawObject, authorities, bundles, mend
 from certs.certificates import Certificate, leads_to, write_certificates, write_key
 from certs.material import Material, read_material, write_material
 from certs.policy import Policy
-from certs.rotation import State, Step, carry_out, is_taken, plan
+from certs.rotation import Change, State, Step, carry_out, is_taken, plan
 from certs.source import Offer
 from certs.store import Conflict, Reading, Store
 from dra.errors import Failed, Refused
@@ -35,6 +35,8 @@ class View:
     state: State
     trust: dict[str, frozenset[Certificate]]
     """The authorities that each registered webhook trusts, by its kind and name, such as `mutating pod.dravirt.io`."""
+    trouble: str = ""
+    """What failed of the webhook configurations, "" where nothing did."""
 
     def untrusting(self, material: Material) -> list[str]:
         """Return the webhooks whose caBundle lacks the authority of a certificate."""
@@ -71,11 +73,13 @@ class SelfManaged:
     def keep(self, asked: Sequence[Step] = ()) -> View:
         """Do what is due or asked for in Secret and caBundles, and return what is there then.
 
-        Raises Failed where the API server does not let us, Refused where the Secret is somebody else's.
+        Raises Failed where the API server does not let us, Refused where the Secret is somebody else's. Where only the
+        webhook configurations cannot be had, `trouble` says so: a certificate is renewed without them.
         """
+        pending = list(asked)
         for attempt in range(_TRIES):
             try:
-                return self._keep(asked)
+                return self._keep(pending)
             except Conflict as conflict:
                 _log.debug("%s", conflict.message)
                 if attempt == _TRIES - 1:
@@ -88,24 +92,46 @@ class SelfManaged:
         configurations = self._store.configurations()
         return self._view(configurations, self._store.secret())
 
-    def _keep(self, asked: Sequence[Step]) -> View:
+    def _keep(self, asked: list[Step]) -> View:
         # The configurations before the Secret: a bundle that is put into the version read here is then never older
         # than the one it replaces, however long this replica stands still between two lines.
-        configurations = self._store.configurations()
+        configurations, trouble = self._configurations()
         reading = self._store.secret()
         _refuse_foreign(reading, self._secret)
         view = self._view(configurations, reading)
         steps = plan(view.now, view.state, self._names, self._policy)
         steps += tuple(step for step in asked if step.change not in {each.change for each in steps})
+        if trouble and any(step.change is not Change.LEAF for step in steps):
+            raise trouble  # what API servers trust must be known before authorities change
         material = view.state.material
         if steps:
-            material = carry_out(steps, view.now, view.state, self._names, self._policy)
-            self._store.write(reading, write_material(material))
-            for step in steps:
-                _log.info("%s: %s: %s", self._secret, step.change, step.why)
+            material = self._changed(reading, view, steps)
+            asked.clear()
         bundle = write_certificates(material.bundle)
-        mended = tuple(self._mended(each, bundle) for each in configurations)
-        return self._state(view.now, material, mended)
+        mended = []
+        for each in configurations:
+            try:
+                mended.append(self._mended(each, bundle))
+            except Conflict:
+                raise
+            except Failed as error:
+                mended.append(each)
+                trouble = error
+        return replace(self._state(view.now, material, mended), trouble=trouble.message if trouble else "")
+
+    def _configurations(self) -> tuple[Sequence[RawObject], Failed | None]:
+        try:
+            return self._store.configurations(), None
+        except Failed as error:
+            return (), error
+
+    def _changed(self, reading: Reading, view: View, steps: Sequence[Step]) -> Material:
+        """Return what the Secret holds after the steps."""
+        material = carry_out(steps, view.now, view.state, self._names, self._policy)
+        self._store.write(reading, write_material(material))
+        for step in steps:
+            _log.info("%s: %s: %s", self._secret, step.change, step.why)
+        return material
 
     @property
     def _secret(self) -> str:
@@ -158,10 +184,10 @@ def _offer(served: Material, view: View, configuration: str) -> Offer:
     if served.leaf is None or served.key is None:
         raise Failed(Reason.INVALID_CERTIFICATE, "there is no certificate yet")
     untrusting = view.untrusting(served)
-    details = []
+    details = [view.trouble] if view.trouble else []
     if untrusting:
         details.append(f"no authority of the certificate is in the caBundle of {', '.join(untrusting)}")
-    if not view.trust:
+    if not view.trust and not view.trouble:
         details.append(f"no webhook is registered by the name {configuration}")
     if served.leaf != view.state.material.leaf:
         details.append("the certificate in the Secret waits until its authority is trusted")

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what is asked and return the exit code. Raises Refused or Failed."""
-    logging.basicConfig(format="%(message)s", level=logging.INFO)  # (on stderr)
+    logging.basicConfig(format="%(message)s", level=logging.INFO, force=True)  # (on stderr)
     kept = SelfManaged(connected(args, in_cluster=False), names_of(args), policy_of(args))
     if args.action == "status":
         return _status(kept.look(), args)
@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     _refuse_foreign(kept.look())
     view = kept.keep([] if args.action == "init" else [_asked(args)])
+    if view.trouble:
+        raise Failed(Reason.API_UNAVAILABLE, view.trouble)
     _tell_next(survey(view, names_of(args), policy_of(args)))
     return 0
 

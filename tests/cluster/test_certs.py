@@ -188,7 +188,7 @@ class Replicas:
     running: dict[int, Process] = field(default_factory=dict)
 
     def start(self, port: int) -> None:
-        command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={port}", "--drain-seconds=0"]
+        command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={port}", "--drain-seconds=2"]
         command += ["--tls-self-managed", f"--kubeconfig={self.plane.kubeconfig(WEBHOOK)}", *LIVES]
         command += [f"--namespace={self.namespace}", f"--webhooks={NAME}"]
         self.running[port] = self.processes.start(
@@ -198,10 +198,9 @@ class Replicas:
         self.api.apply(self._slice(port))
 
     def end(self, port: int) -> None:
-        """Take a replica out of its Service, as its end in a cluster begins, and kill it."""
+        """End a replica as a pod is: out of its Service, and SIGTERM."""
         self.api.delete(self._slice(port))
-        time.sleep(1.5)
-        self.running.pop(port).kill()
+        self.running.pop(port).stop()
 
     def health(self, port: int) -> dict:
         with suppress(httpx.HTTPError):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import jsonpatch
 from support.authorities import NAMES, NOW, QUICK, client_trusts
 
 from certs.cabundle import bundles
@@ -115,22 +116,25 @@ class Access:
 
     def patch(self, read: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
         self.before()
-        there = self.cluster.configurations[read["kind"]]
-        for operation in operations:
-            *path, last = operation["path"].strip("/").split("/")
-            at: Any = there
-            for key in path:
-                at = at[int(key)] if isinstance(at, list) else at[key]
-            if last == "resourceVersion":
-                if at[last] != operation["value"]:
-                    raise Conflict("it has changed since")
-            elif operation["op"] == "test":
-                assert at[last] == operation["value"]
-            else:
-                at[last] = operation["value"]
-        there["metadata"]["resourceVersion"] = self.cluster.version()
+        there = patched(self.cluster.configurations[read["kind"]], operations, self.cluster.version())
+        self.cluster.configurations[read["kind"]] = there
         self.cluster.changed()
         return copy.deepcopy(there)
+
+
+def patched(item: dict[str, Any], operations: list[dict[str, Any]], version: str) -> dict[str, Any]:
+    """Return `item` after a JSON Patch, as the API server applies it: of another version than the patch's, it fails."""
+    for operation in operations:
+        if (
+            operation["path"] == "/metadata/resourceVersion"
+            and operation["value"] != item["metadata"]["resourceVersion"]
+        ):
+            raise Conflict("the object has been modified")
+    try:
+        after = jsonpatch.apply_patch(item, operations)
+    except jsonpatch.JsonPatchTestFailed as error:
+        raise Conflict("the entry is not where it was") from error
+    return {**after, "metadata": {**after["metadata"], "resourceVersion": version}}
 
 
 class Replica:
