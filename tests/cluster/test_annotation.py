@@ -132,3 +132,29 @@ def test_a_server_side_dry_run_answers_the_same_and_leaves_nothing(api, namespac
 
     assert answered["spec"]["template"]["metadata"]["annotations"]["dravirt.io/devices"] == "vgpu"
     assert api.get(KUBEVIRT, "VirtualMachine", "vm1", namespace) is None
+
+
+def test_it_is_asked_again_after_kubevirts_webhooks_and_then_adds_nothing(stack, api, namespace):
+    api.apply(machines.vm(namespace, asks_on_vm="vgpu"))
+    watching.launcher(api, namespace)
+
+    log = (stack.sandbox.logs / "dravirt-webhook.log").read_text().splitlines()
+    asked = [each for each in map(json.loads, log) if each.get("namespace") == namespace]
+    for path in ("/mutate/vm", "/mutate/vmi"):
+        created = [each for each in asked if (each["path"], each["operation"]) == (path, "CREATE")]
+        assert [each["decision"] for each in created] == ["patched", "allowed"]
+
+
+@pytest.mark.parametrize("label", [None, "virt-launcher", "hotplug-disk"])
+def test_a_pod_that_is_no_launcher_of_a_vmi_is_left_alone(api, namespace, label):
+    container = {"name": "compute", "image": "none", "resources": {"limits": {"dravirt.io/gpu": "1"}}}
+    metadata = {"name": "other", "namespace": namespace, "annotations": {"dravirt.io/devices": "vgpu"}}
+    metadata["labels"] = {} if label is None else {"kubevirt.io": label}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+    created = api.create(pod)
+
+    assert "resourceClaims" not in created["spec"]
+    assert "initContainers" not in created["spec"]
+    assert created["spec"]["containers"][0]["resources"]["limits"] == {"dravirt.io/gpu": "1"}
+    assert created["metadata"]["annotations"] == metadata["annotations"]
