@@ -1,11 +1,14 @@
 """Edit a libvirt domain as the hook sidecar does, without a node.
 
-Reads the domain from DOMAIN.xml or stdin and writes the edited one to stdout. DEVICES is a JSON list of devices as
-`dravirt resolve` prints it; of each only `name`, `mdevUUID` or `pciAddress`, `model`, `display` and `ramfb` are needed.
+Reads the domain from DOMAIN.xml or stdin and writes the edited one to stdout. The devices are a JSON list as `dravirt
+resolve` prints it; each has a `name` and a `mdevUUID` or `pciAddress`, and may have `model`, `display` and `ramfb`.
 
 examples:
+  kubectl get vmi VM -o json > vmi.json
+  kubectl exec POD -c compute -- virsh dumpxml --inactive NAMESPACE_VM > domain.xml
+  echo '[{"name": "gpu0", "mdevUUID": "b0a6f6ec-5f0f-4b8e-9c6e-0d3b6f0a7a11"}]' > devices.json
   dravirt hook --vmi vmi.json --devices devices.json domain.xml
-  virsh dumpxml --inactive my-vm | dravirt hook --vmi vmi.json --devices devices.json --append
+  dravirt hook --vmi vmi.json --devices devices.json --append < domain.xml    # in an installation in append mode
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 FILE holds a VirtualMachine, a VirtualMachineInstance, a launcher Pod or an AdmissionReview, in YAML or JSON; `-` reads
 stdin. The object is taken as being created, a pod as created by KubeVirt's controller; an AdmissionReview says itself.
-The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1.
+The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1. The validating webhook
+is not asked: `dravirt simulate` asks it.
 
 examples:
   dravirt render vm.yaml

@@ -1,14 +1,15 @@
 r"""Show the devices that a hook sidecar would find on a node, with the source of each, as JSON.
 
 FILE is what the webhook put into the sidecar's environment (DRAVIRT_INTENT of the init container dravirt-hook). DIR is
-the node: `/` inside a container that sees it, or a folder that holds sys/, dev/ and the driver's metadata files below
+the node: `/` inside the container dravirt-hook, or a folder that holds sys/, dev/ and the driver's metadata files below
 var/run/kubernetes.io/dra-device-attributes. Variables of this process count as the container's environment.
 
-examples:
+examples, in the pod of a VM, and here with the intent that the webhook would give to a pod:
+  kubectl exec POD -c dravirt-hook -- \
+    sh -c 'printf %s "$DRAVIRT_INTENT" | /opt/dravirt/bin/dravirt resolve --intent - --root /'
+  dravirt render -o json examples/mig-backed-mdev/launcher-pod.yaml \
+    | jq -r '.spec.initContainers[0].env[] | select(.name=="DRAVIRT_INTENT").value' > intent.json
   dravirt resolve --intent intent.json --root examples/mig-backed-mdev/node
-  kubectl get pod POD -o json \
-    | jq -r '.spec.initContainers[] | select(.name=="dravirt-hook").env[] | select(.name=="DRAVIRT_INTENT").value' \
-    | dravirt resolve --intent - --root /
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 CASE is a folder such as those under examples/. The webhook runs as a process, over HTTPS with a throw-away authority,
 and gets AdmissionReviews as the API server posts them; the hook sidecar runs as a process on the case's node and is
-called over gRPC as virt-launcher calls it, twice. Nothing outside the case is touched and no cluster is needed.
+called over gRPC as virt-launcher calls it, twice. Nothing outside the case is touched and no cluster is needed. Where
+devices cannot be found, the sidecar tries for 30 s before it says why, as in a cluster.
 
 examples:
   dravirt simulate examples/mig-backed-mdev
