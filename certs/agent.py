@@ -15,6 +15,7 @@ from dra.errors import DravirtError
 MAX_PAUSE = 60.0
 """Seconds between two looks at most, after failures."""
 _JITTER = 0.2
+_END_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 Swap = Callable[[bytes, bytes], None]
@@ -71,9 +72,9 @@ class Agent:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, once a look that is under way is done."""
+        """End, once a look that is under way is done, or cannot be waited for."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(_END_SECONDS)
 
     def pause(self) -> float:
         """Return the seconds until the next look: twice as many after each failure in a row, never quite the same."""

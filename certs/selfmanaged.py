@@ -195,5 +195,9 @@ def _offer(served: Material, view: View, configuration: str) -> Offer:
     if served.issuer:
         ends["ca"] = served.issuer.not_valid_after_utc
     return Offer(
-        write_certificates(served.chain), write_key(served.key), ends, not untrusting, detail="; ".join(details)
+        write_certificates(served.chain),
+        write_key(served.key),
+        ends,
+        trusted=not untrusting and not view.trouble,
+        detail="; ".join(details),
     )
