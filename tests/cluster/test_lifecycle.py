@@ -151,3 +151,45 @@ def test_eviction_follows_the_strategy_of_a_vm_that_cannot_migrate(stack, api, b
     else:
         api.request("POST", path, eviction)
         assert (api.refresh(pod) or {"metadata": {"deletionTimestamp": "gone"}})["metadata"]["deletionTimestamp"]
+
+
+def bound_volume(api, namespace, name):
+    """Make a volume claim and the volume that it is bound to: there is nothing behind it."""
+    size = {"storage": "1Gi"}
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeMode": "Block"}
+    spec = {
+        **common,
+        "capacity": size,
+        "local": {"path": "/dev/none"},
+        "claimRef": {"namespace": namespace, "name": name},
+    }
+    expressions = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
+    spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
+    metadata = {"name": f"{namespace}-{name}"}
+    api.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
+    spec = {**common, "resources": {"requests": size}, "volumeName": metadata["name"]}
+    metadata = {"name": name, "namespace": namespace}
+    claim = api.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+    until(lambda: api.refresh(claim)["status"].get("phase") == "Bound", seconds=30, what="the volume bound")
+
+
+def test_the_pod_of_a_hotplugged_volume_is_left_alone(stack, api, gates, boot, namespace):
+    gates("HotplugVolumes")
+    _, launcher = boot(machines.vm(namespace, asks="vgpu"))
+    # virt-handler writes it, and without it KubeVirt makes no such pod; it does not run here.
+    stack.handler.merge(watching.vmi_of(api, namespace), {"status": {"selinuxContext": "none"}})
+    bound_volume(api, namespace, "data")
+    source = {"persistentVolumeClaim": {"claimName": "data", "hotpluggable": True}}
+    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/vm1/addvolume"
+
+    api.request("PUT", path, {"name": "data", "disk": {"disk": {"bus": "scsi"}}, "volumeSource": source})
+
+    def attachment():
+        return next(iter(api.list("v1", "Pod", namespace, "kubevirt.io=hotplug-disk")), None)
+
+    pod = until(attachment, seconds=60, what="the volume's pod", failed=watching.reasons(api, namespace))
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == launcher["metadata"]["uid"]
+    assert "resourceClaims" not in pod["spec"]
+    assert "initContainers" not in pod["spec"]
+    assert not [name for name in pod["metadata"].get("labels", {}) if name.startswith("dravirt.io")]
+    assert len(api.list(machines.CLAIMS, "ResourceClaim", namespace)) == 1
