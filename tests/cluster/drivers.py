@@ -14,7 +14,7 @@ from support.hosttree import NodeTree
 from cluster import fleet, node
 from cluster.api import Api, Object
 from cluster.controlplane import ControlPlane
-from cluster.driver.settings import write_settings
+from cluster.driver.settings import in_use, write_settings
 from cluster.node import Node
 from cluster.process import Processes, until
 
@@ -35,11 +35,11 @@ class Drivers:
         """Run a driver with other settings for a while."""
         path = self.settings[driver]
         before = json.loads(path.read_text())
-        write_settings(path, {**before, **changes})
+        _change(path, {**before, **changes})
         try:
             yield
         finally:
-            write_settings(path, before)
+            _change(path, before)
 
     def identity(self, device: str) -> str:
         """Return the mdev UUID or PCI address of a device."""
@@ -64,6 +64,16 @@ def start(processes: Processes, plane: ControlPlane, running: Node, folder: Path
     make_classes(api)
     until(lambda: len(api.list(VERSION, "ResourceSlice")) == len(paths), seconds=60, what="the drivers' slices")
     return Drivers(tree, paths, {each.name: each for each in devices})
+
+
+def _change(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write a driver's settings and wait until it goes by them. Raises NotReady."""
+    write_settings(path, settings)
+    until(
+        lambda: in_use(path).exists() and in_use(path).read_bytes() == path.read_bytes(),
+        seconds=30,
+        what=f"{path} read",
+    )
 
 
 def make_classes(api: Api) -> None:

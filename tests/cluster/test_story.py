@@ -172,3 +172,51 @@ def test_a_deleted_vm_gives_its_device_back_and_leaves_no_file(api, node, boot, 
     watching.clear(api, namespace)
 
     assert not [path for path in node.cdi.iterdir() if claim["metadata"]["uid"] in path.name]
+
+
+def test_what_a_driver_knows_is_in_the_status_of_the_claim(api, drivers, boot, allocated, namespace):
+    known = {
+        name: {"attributes": {"mdevUUID": {"string": each.identity}}, "status": {"mdevUUID": each.identity}}
+        for name, each in drivers.devices.items()
+        if each.kind == "time-sliced"
+    }
+    api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
+
+    with drivers.changed(devices=known):
+        _, definition = boot(machines.vm(namespace, asks="vgpu"))
+
+    (claim,) = api.list(machines.CLAIMS, "ResourceClaim", namespace)
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    (entry,) = claim["status"]["devices"]
+    assert {name: entry[name] for name in ("driver", "pool", "device")} == {
+        name: result[name] for name in ("driver", "pool", "device")
+    }
+    assert entry["data"] == {"mdevUUID": allocated()["gpu"][0]}
+    assert attached(definition) == {"gpu0": entry["data"]["mdevUUID"]}
+
+
+@pytest.fixture
+def append_mode(dravirt):
+    """dravirt in append mode, for the length of the test."""
+    before = dravirt.config.read_text()
+    _restart(dravirt, json.dumps({**json.loads(before), "mode": "append"}))
+    yield
+    _restart(dravirt, before)
+
+
+def _restart(dravirt, config):
+    dravirt.down()
+    dravirt.config.write_text(config)
+    dravirt.up()
+
+
+def test_append_mode_adds_the_device_to_a_domain_that_has_none(api, append_mode, boot, allocated, namespace):
+    api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
+
+    _, definition = boot(machines.vm(namespace, asks="vgpu"))
+
+    assert "gpus" not in watching.vmi_of(api, namespace)["spec"]["domain"]["devices"]
+    assert not host_devices(definition.passes[0][0].encode()), "KubeVirt knows of no device"
+    ((alias, device),) = host_devices(definition.domain.encode()).items()
+    assert (alias, identity(device)) == ("ua-dravirt-gpu0", allocated()["gpu"][0])
+    assert guest_address(device), "the second pass keeps the guest address of the first"

@@ -12,7 +12,7 @@ from cluster.api import Api
 from cluster.driver.devices import StandInDevices
 from cluster.driver.plugin import Plugin
 from cluster.driver.publication import Publication
-from cluster.driver.settings import read_settings
+from cluster.driver.settings import in_use, parse_settings
 
 PAUSE = 0.3
 """Seconds between two looks at the settings and the slices."""
@@ -36,19 +36,21 @@ def main() -> int:
 
 
 def _serve(args: argparse.Namespace, api: Api, stop: threading.Event) -> None:
-    settings, publication = read_settings(args.settings), Publication(api, args.node)
+    settings, publication = parse_settings(args.settings.read_text()), Publication(api, args.node)
     devices = StandInDevices(
         settings, args.cdi, args.settings.with_name(f"{settings.driver}-metadata"), publication.write_status
     )
     with Plugin(settings.driver, args.kubelet, publication.find_claim, devices):
         publication.publish(settings, changed=True)
         while not stop.wait(PAUSE):
-            now = read_settings(args.settings)
+            text = args.settings.read_text()
+            now = parse_settings(text)
             changed = now != devices.settings
             slices_changed = now.slices != devices.settings.slices
             if changed:
                 devices.change(now)
             publication.publish(now, changed=slices_changed)
+            in_use(args.settings).write_text(text)
     publication.withdraw(settings.driver)
 
 

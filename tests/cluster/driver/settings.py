@@ -55,9 +55,9 @@ class Settings:
         return self.devices.get(device, DeviceSettings())
 
 
-def read_settings(path: Path) -> Settings:
-    """Return the settings in the file at `path`."""
-    raw = json.loads(path.read_text())
+def parse_settings(text: str) -> Settings:
+    """Return the settings that a file holds."""
+    raw = json.loads(text)
     devices = {name: DeviceSettings(**value) for name, value in raw.pop("devices", {}).items()}
     return Settings(devices=devices, **raw)
 
@@ -67,3 +67,8 @@ def write_settings(path: Path, settings: Mapping[str, Any]) -> None:
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(settings))
     unfinished.rename(path)
+
+
+def in_use(path: Path) -> Path:
+    """Return the path of the copy that a driver makes of its settings at `path` once it goes by them."""
+    return path.with_suffix(".in-use")
