@@ -20,7 +20,7 @@ from cli.throwaway import issue
 from dra.contract import DEVICES_ANNOTATION, PLACEHOLDER_RESOURCE
 from dra.errors import Refused
 from dra.reasons import Reason
-from webhook.annotation import FIELD, annotation_of, read_asked
+from webhook.annotation import FIELD, TEMPLATE_FIELD, annotation_of, read_asked
 from webhook.configfile import load_config
 from webhook.launcher import Launcher
 from webhook.raw import annotations, mapping, mappings
@@ -52,10 +52,11 @@ def admit_all(case: Case, account: Account, artefacts: Artefacts) -> AdmittedVM:
 
 def _tell_asked(case: Case, account: Account) -> None:
     account.fact("VM", f"{case.namespace}/{mapping(case.vm, 'metadata').get('name')}")
-    text = annotation_of(mapping(case.vm, "spec", "template")) or annotation_of(case.vm)
+    of_template = annotation_of(mapping(case.vm, "spec", "template"))
+    text, field = (annotation_of(case.vm), FIELD) if of_template is None else (of_template, TEMPLATE_FIELD)
     if text is None:
         raise Refused(Reason.NOT_OPTED_IN, f"carries no {DEVICES_ANNOTATION}", path="virtualmachine.yaml")
-    for request in read_asked(text, FIELD).requests:
+    for request in read_asked(text, field).requests:
         source = f"template {request.template}" if request.template else f"claim {request.claim}"
         account.fact(request.name, f"{request.count} x {request.request or 'all'} of {source}")
 

@@ -50,6 +50,7 @@ def attach(case: Case, admitted: AdmittedVM, account: Account, artefacts: Artefa
             first = define(hook, case.domain, to_json(admitted.vmi).encode())
             second_input = with_guest_addresses(first)
             second = define(hook, second_input, to_json(admitted.vmi).encode())
+    artefacts.write("vmi.json", to_json(admitted.vmi))
     artefacts.write("domain.pass1.xml", first)
     artefacts.write("domain.pass2.xml", second)
     account.difference(_hostdevs(case.domain), _hostdevs(first))

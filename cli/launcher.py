@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 from lxml import etree
 
-from dra.errors import Failed, Refused
+from dra.errors import DravirtError, Failed, Refused
 from dra.reasons import Reason
 from hooksidecar.api.info_pb2 import InfoParams
 from hooksidecar.api.info_pb2_grpc import InfoStub
@@ -52,9 +52,18 @@ def define(hook: Hook, domain: bytes, vmi: bytes) -> bytes:
     try:
         result = CallbacksStub(hook.channel).OnDefineDomain(params, timeout=_DEFINE_SECONDS)
     except grpc.RpcError as error:
-        refused = error.code() is grpc.StatusCode.FAILED_PRECONDITION
-        raise (Refused if refused else Failed)(Reason.DENIED, f"OnDefineDomain: {error.details()}") from error
+        raise _answered(error.code(), str(error.details())) from error
     return bytes(result.domainXML)
+
+
+def _answered(code: grpc.StatusCode, details: str) -> DravirtError:
+    """Return the error that the hook answered with, under its own reason."""
+    message, _, reason = details.removesuffix(")").rpartition(" (reason: ")
+    known = {each.value: each for each in Reason}.get(reason)
+    if known is None:
+        return Failed(Reason.NOT_SERVING, f"OnDefineDomain: {details}")
+    family = Refused if code is grpc.StatusCode.FAILED_PRECONDITION else Failed
+    return family(known, f"OnDefineDomain: {message}")
 
 
 def with_guest_addresses(domain: bytes) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dra.contract import MAX_DEVICE_NAME, MAX_DEVICES
 from dra.errors import Refused
-from dra.fields import Fields, kind_of
+from dra.fields import Fields, shown
 from dra.names import base_request, is_dns_subdomain, require_dns_label, require_dns_subdomain, require_request
 from dra.reasons import Reason
 
@@ -72,7 +72,7 @@ def parse_requests(text: str, load: Callable[[str], object], *, path: str) -> tu
 
 def _requests(value: object, path: str) -> tuple[DeviceRequest, ...]:
     if not isinstance(value, list):
-        raise Refused(_WRONG, f"must be a list of devices or the name of a template, got {kind_of(value)}", path=path)
+        raise Refused(_WRONG, f"must be a list of devices or the name of a template, got {shown(value)}", path=path)
     if not value:
         raise Refused(_WRONG, "lists no device: add an entry, or remove the annotation", path=path)
     if len(value) > MAX_DEVICES:

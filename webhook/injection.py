@@ -77,10 +77,15 @@ def mark(launcher: Launcher, mode: str, asked: Asked) -> list[Operation]:
     return launcher.ground.put({INJECTED_ANNOTATION: marker}, "metadata", "annotations")
 
 
+def no_compute() -> Refused:
+    """Return the error for a pod that runs no VM, to be raised."""
+    message = "has no container named compute: is it a virt-launcher that dravirt knows?"
+    return Refused(Reason.NO_COMPUTE, message, path="spec.containers")
+
+
 def _find_compute(launcher: Launcher) -> tuple[Path, HookFlag]:
     if launcher.compute is None:
-        message = "has no container named compute: is it a virt-launcher that dravirt knows?"
-        raise Refused(Reason.NO_COMPUTE, message, path="spec.containers")
+        raise no_compute()
     if launcher.hook_flag is None:
         message = "has no --hook-sidecars with a number in command or args: is it a virt-launcher that dravirt knows?"
         raise Refused(Reason.NO_HOOK_FLAG, message, path=f"spec.containers[{launcher.compute}]")

@@ -14,16 +14,19 @@ from webhook.lookups import look_ups
 from webhook.readiness import Check, Condition, Readiness
 from webhook.server import Address, serve
 
+_MAX_PORT = 65535
+_MAX_DRAIN = 3600
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("--config", metavar="FILE", type=Path, help="the configuration file (default: all defaults)")
     parser.add_argument("--host", default="", help="the address to listen on (default: all)")
-    parser.add_argument("--port", type=int, default=8443, help="the port, 0 for any (default: %(default)s)")
+    parser.add_argument("--port", type=_port, default=8443, help="the port, 0 for any (default: %(default)s)")
     parser.add_argument(
         "--drain-seconds",
         metavar="N",
-        type=float,
+        type=_seconds,
         default=5.0,
         help="answer for so long after SIGTERM (default: %(default)g)",
     )
@@ -34,6 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to reach the API server (default: as the pod's service account)",
     )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="(default: %(default)s)")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be between 0 and {_MAX_PORT}, got {port}")
+    return port
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= _MAX_DRAIN:  # (not a number is not, either)
+        raise argparse.ArgumentTypeError(f"must be between 0 and {_MAX_DRAIN}, got {text}")
+    return seconds
 
 
 def serve_webhook(args: argparse.Namespace, tls: ssl.SSLContext | None, checks: Mapping[str, Check]) -> int:

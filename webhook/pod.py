@@ -9,7 +9,7 @@ from webhook.advice import NEEDS_MEMLOCK
 from webhook.annotation import FIELD, Asked, annotation_of, read_asked
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
-from webhook.injection import inject, mark, steer
+from webhook.injection import inject, mark, no_compute, steer
 from webhook.launcher import PROVISIONING, SKIPPED, Launcher, is_launcher
 from webhook.patch import Patch
 
@@ -38,6 +38,8 @@ def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decisi
         return Decision(Reason.ALREADY_INJECTED)
     if launcher.is_provisioning:
         return Decision(Reason.PROVISIONING, patch=Patch.of(steer(launcher, asked)))
+    if launcher.compute is None:
+        raise no_compute()
     expected = len(asked.device_names) if config.mode is Mode.PLACEHOLDER else 0
     if launcher.placeholders != expected:
         return _mismatch(launcher, asked, expected)

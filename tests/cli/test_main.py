@@ -80,3 +80,20 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     )
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("apiVersion")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (["--port", "99999"], "must be between 0 and 65535, got 99999"),
+        (["--port", "-1"], "must be between 0 and 65535, got -1"),
+        (["--drain-seconds", "nan"], "must be between 0 and 3600, got nan"),
+        (["--drain-seconds", "-1"], "must be between 0 and 3600, got -1"),
+    ],
+)
+def test_an_option_out_of_its_range_is_wrong_usage(option, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["webhook", "--plain-http", *option])
+
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
