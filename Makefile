@@ -9,7 +9,8 @@ FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
-	cluster cluster-down test-cluster test-node bench-allocations test-allocations clean
+	cluster-deps cluster cluster-shell cluster-down test-cluster test-node test-allocations bench-node \
+	bench-allocations clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +73,9 @@ test-libvirt-next: libvirt ## The same with the newer libvirt of Debian's backpo
 
 test-allocations: $(STAMP) ## Take real claims, pods and tokens to the allocation service (root)
 	@PYTHONPATH=tests $(BIN)/python tests/integration/allocations/run.py --quiet
+
+cluster-deps: ## Install what a cluster on this machine needs (Debian, root)
+	@tests/cluster/install.sh
 
 test-cluster: $(STAMP) ## Run the suites on a real API server and KubeVirt (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test cluster
