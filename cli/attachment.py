@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ def attach(case: Case, admitted: AdmittedVM, account: Account, artefacts: Artefa
             artefacts.write("devices.json", to_json([device.to_json() for device in devices]))
             for device in devices:
                 account.fact(device.name, _describe(device))
+            _check_allocation(case, devices)
             account.heading(5, "Attached: the domain before and after OnDefineDomain")
             first = define(hook, case.domain, to_json(admitted.vmi).encode())
             second_input = with_guest_addresses(first)
@@ -60,9 +61,30 @@ def attach(case: Case, admitted: AdmittedVM, account: Account, artefacts: Artefa
 
 def _tell_allocation(case: Case, account: Account) -> None:
     for claim in case.claims:
-        for result in mappings(claim, "status", "allocation", "devices", "results"):
-            device = f"{result.get('driver')}/{result.get('pool')}/{result.get('device')}"
-            account.fact(str(mapping(claim, "metadata").get("name")), f"request {result.get('request')}: {device}")
+        for result in _results(claim):
+            account.fact(
+                str(mapping(claim, "metadata").get("name")), f"request {result.get('request')}: {_path(result)}"
+            )
+
+
+def _check_allocation(case: Case, devices: Iterable[Device]) -> None:
+    """Refuse a device that no claim of the case was allocated: the node's files belong to another case."""
+    allocated = {_path(result) for claim in case.claims for result in _results(claim)}
+    for device in devices:
+        found = _path(device.to_json())
+        # A variable says which device it is, not how its driver calls it.
+        if device.driver and device.device and found not in allocated:
+            message = f"{device.name} is {found} by its {device.source}, the claims have {listed(sorted(allocated))}"
+            raise Refused(Reason.CHECK_FAILED, message, path="resourceclaims.yaml")
+
+
+def _results(claim: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return mappings(claim, "status", "allocation", "devices", "results")
+
+
+def _path(device: Mapping[str, Any]) -> str:
+    """Return a device's name in the cluster, of an allocation result or of a device as `resolve` prints it."""
+    return f"{device.get('driver')}/{device.get('pool')}/{device.get('device')}"
 
 
 def _environment(case: Case, pod: Mapping[str, Any], short: Path) -> dict[str, str]:

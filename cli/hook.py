@@ -21,6 +21,8 @@ from dra.intent import Mode
 from dra.reasons import Reason
 from hooksidecar.domain import edit_domain
 
+_VMI = "VirtualMachineInstance"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
@@ -33,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Edit the domain and return the exit code."""
     vmi = read_json(args.vmi)
-    if not isinstance(vmi, dict):
-        raise Refused(Reason.INVALID_VMI, "must be a VirtualMachineInstance", path=args.vmi)
+    # (virt-launcher hands its hooks a VMI that may lack the kind)
+    if not isinstance(vmi, dict) or vmi.get("kind", _VMI) != _VMI:
+        raise Refused(Reason.INVALID_VMI, f"must be a {_VMI}", path=args.vmi)
     devices = read_devices(read_json(args.devices), path=args.devices)
     mode = Mode.APPEND if args.append else Mode.PLACEHOLDER
     sys.stdout.buffer.write(edit_domain(read_bytes(args.domain), devices, mode=mode, vmi=vmi) + b"\n")

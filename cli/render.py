@@ -2,8 +2,8 @@
 
 FILE holds a VirtualMachine, a VirtualMachineInstance, a launcher Pod or an AdmissionReview, in YAML or JSON; `-` reads
 stdin. The object is taken as being created, a pod as created by KubeVirt's controller; an AdmissionReview says itself.
-The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1. The validating webhook
-is not asked: `dravirt simulate` asks it.
+The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1. Of a pod the validating
+webhook has the last look, as in a cluster.
 
 examples:
   dravirt render vm.yaml
@@ -14,6 +14,8 @@ examples:
 
 import argparse
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jsonpatch
@@ -41,14 +43,27 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     request, handler = as_request(read_manifest(args.file), config, path=args.file)
     decision = handler.decide(request, config)
+    if not _tell(decision):
+        return 1
+    print(f"{decision.reason}: {decision.reason.sentence}", file=sys.stderr)
+    if args.patch:
+        sys.stdout.write(to_json(list(decision.patch)))
+        return 0
+    mutated = _apply(request.object, decision, path=args.file)
+    validating = HANDLERS.get(f"/validate/{handler.kind.lower()}")
+    if validating and not _tell(validating.decide(replace(request, object=mutated), config)):
+        return 1
+    sys.stdout.write(to_json(mutated) if args.output == "json" else to_yaml(mutated))
+    return 0
+
+
+def _tell(decision: Decision) -> bool:
+    """Print warnings and a denial; return whether the object is allowed."""
     for warning in decision.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not decision.allowed:
         print(f"denied: {decision.message}", file=sys.stderr)
-        return 1
-    print(f"{decision.reason}: {decision.reason.sentence}", file=sys.stderr)
-    sys.stdout.write(_output(args, request, decision))
-    return 0
+    return decision.allowed
 
 
 def as_request(item: dict[str, Any], config: Config, *, path: str) -> tuple[AdmissionRequest, Handler]:
@@ -83,12 +98,9 @@ def _handler(subject: Any, path: str) -> Handler:
     raise Refused(Reason.UNREADABLE, message, path=path)
 
 
-def _output(args: argparse.Namespace, request: AdmissionRequest, decision: Decision) -> str:
-    if args.patch:
-        return to_json(list(decision.patch))
+def _apply(item: Mapping[str, Any], decision: Decision, *, path: str) -> Any:
     try:
-        mutated = jsonpatch.apply_patch(request.object, list(decision.patch))
+        return jsonpatch.apply_patch(item, list(decision.patch))
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         message = f"is malformed, the patch does not apply: {error}; look at it with --patch"
-        raise Refused(Reason.UNREADABLE, message, path=args.file) from error
-    return to_json(mutated) if args.output == "json" else to_yaml(mutated)
+        raise Refused(Reason.UNREADABLE, message, path=path) from error

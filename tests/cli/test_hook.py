@@ -53,8 +53,9 @@ def test_append_adds_a_host_device(files, capfdbinary):
         ({"devices": "["}, "is no JSON"),
         ({"devices": [{"name": "gpu0"}]}, "[0]: needs exactly one of mdevUUID and pciAddress"),
         ({"vmi": "[]"}, "must be a VirtualMachineInstance"),
+        ({"vmi": '{"kind": "VirtualMachine"}'}, "must be a VirtualMachineInstance"),
     ],
-    ids=["xml", "no-placeholder", "json", "no-identity", "vmi"],
+    ids=["xml", "no-placeholder", "json", "no-identity", "vmi", "vm"],
 )
 def test_what_is_wrong_exits_with_1_and_says_what(files, given, text, capfdbinary):
     assert main(files(**given)) == 1

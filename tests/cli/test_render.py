@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import jsonpatch
 import pytest
@@ -14,6 +15,7 @@ from webhook.admission import HANDLERS
 from webhook.config import Config
 from webhook.decision import AdmissionRequest
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "mig-backed-mdev"
 VM = {
     "apiVersion": "kubevirt.io/v1",
     "kind": "VirtualMachine",
@@ -128,3 +130,16 @@ def test_the_command_and_the_webhook_are_two_doors_to_one_engine(case, write, ca
 
     assert code == (0 if decision.allowed else 1)
     assert (json.loads(out) if out else []) == list(decision.patch)
+
+
+def test_the_validating_webhook_has_the_last_look_at_a_pod(write, capsys):
+    """An injected pod is not changed again; one whose claims were dropped since is refused."""
+    pod = yaml.safe_load((EXAMPLE / "launcher-pod.yaml").read_text())
+    injected = yaml.safe_load(render(capsys, write(pod))[1])
+    del injected["spec"]["resourceClaims"]
+
+    code, out, err = render(capsys, write(injected))
+
+    assert (code, out) == (1, "")
+    assert "denied: " in err
+    assert "claims" in err

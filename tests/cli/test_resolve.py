@@ -41,6 +41,29 @@ def test_a_device_that_no_source_knows_exits_with_3_since_it_may_come(tmp_path, 
     assert "no source knows which device was allocated" in output.err
 
 
+def test_without_arguments_it_finds_what_the_sidecar_of_its_environment_finds(monkeypatch, capsys):
+    root = EXAMPLE / "node"
+    monkeypatch.setenv("DRAVIRT_INTENT", json.dumps(INTENT))
+    monkeypatch.setenv("DRAVIRT_ROOT", str(root))
+    monkeypatch.setenv("DRAVIRT_METADATA_DIR", f"{root}/var/run/kubernetes.io/dra-device-attributes")
+
+    assert main(["resolve"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "gpu0"
+
+
+def test_without_an_intent_anywhere_it_names_the_variable(monkeypatch, capsys):
+    monkeypatch.delenv("DRAVIRT_INTENT", raising=False)
+
+    assert main(["resolve"]) == 1
+    assert "DRAVIRT_INTENT: is not set" in capsys.readouterr().err
+
+
+def test_a_root_that_is_no_folder_is_wrong_usage(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        resolve(tmp_path, INTENT, root=tmp_path / "nowhere")
+    assert "--root: must be a folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "intent", ["{", {**INTENT, "version": 2}, {**INTENT, "devices": []}], ids=["cut", "v2", "none"]
 )
