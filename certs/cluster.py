@@ -51,6 +51,53 @@ def connect(kubeconfig: Path | None, context: str | None = None, *, in_cluster: 
     return ApiClient(settings)
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer of the API server, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def value(self) -> Any:
+        """The JSON of the answer, None where it holds none of a bearable size."""
+        if len(self.content) <= _MAX_ANSWER:
+            with suppress(ValueError):
+                return json.loads(self.content)
+        return None
+
+    @property
+    def date(self) -> dt.datetime:
+        """The API server's time, our own where a proxy has removed it."""
+        try:
+            return parsedate_to_datetime(self.headers["Date"])
+        except (KeyError, TypeError, ValueError):
+            return dt.datetime.now(dt.UTC)
+
+    @property
+    def message(self) -> str:
+        """What a refusal says."""
+        value = self.value
+        text = value.get("message") if isinstance(value, dict) else self.content[:200].decode(errors="replace")
+        return f"{text!s:.300}"
+
+
+def send(client: ApiClient, what: str, method: str, path: str, body: object = None) -> Sent:
+    """Send a request about `what` and return the answer. Raises Failed where none comes."""
+    kind = "application/json-patch+json" if method == "PATCH" else "application/json"
+    headers = {"Accept": "application/json", "Content-Type": kind}
+    # The client's API classes are left out: their models take 25 MB.
+    request = client.param_serialize(method, path, header_params=headers, body=body, auth_settings=["BearerToken"])
+    try:
+        answer = client.call_api(*request, _request_timeout=_TIMEOUT).response
+        content = answer.read(_MAX_ANSWER + 1)
+        answer.release_conn()
+    except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
+        raise Failed(Reason.API_UNAVAILABLE, f"{what}: {error!s:.300}") from error
+    return Sent(answer.status, answer.headers, content)
+
+
 class Cluster:
     """The objects of one installation. Every method raises Failed, Conflict where it was too late."""
 
@@ -110,19 +157,7 @@ class Cluster:
         return item
 
     def _request(self, what: str, method: str, path: str, body: object = None) -> "_Answer":
-        kind = "application/json-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Accept": "application/json", "Content-Type": kind}
-        # The client's API classes are left out: their models take 25 MB.
-        request = self._client.param_serialize(
-            method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
-        )
-        try:
-            answer = self._client.call_api(*request, _request_timeout=_TIMEOUT).response
-            content = answer.read(_MAX_ANSWER + 1)
-            answer.release_conn()
-        except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise Failed(Reason.API_UNAVAILABLE, f"{what}: {error!s:.300}") from error
-        return _answer(what, answer.status, answer.headers, content)
+        return _answer(what, send(self._client, what, method, path, body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,29 +168,17 @@ class _Answer:
     item: RawObject | None
 
 
-def _answer(what: str, status: int, headers: Mapping[str, str], content: bytes) -> _Answer:
+def _answer(what: str, sent: Sent) -> _Answer:
     """Return what the API server answered. Raises Failed, Conflict."""
-    value: Any = None
-    if len(content) <= _MAX_ANSWER:
-        with suppress(ValueError):
-            value = json.loads(content)
+    status, value = sent.status, sent.value
     if status == HTTPStatus.NOT_FOUND:
-        return _Answer(_date(headers), None)
+        return _Answer(sent.date, None)
     if status >= HTTPStatus.BAD_REQUEST:
-        message = value.get("message") if isinstance(value, dict) else content[:200].decode(errors="replace")
-        told = f"{what}: {status}: {message!s:.300}"
+        told = f"{what}: {status}: {sent.message}"
         # (422: a test of the patch failed, since an entry is not where it was)
         if status in {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise Conflict(told)
         raise Failed(Reason.API_UNAVAILABLE, told)
     if not isinstance(value, dict):
         raise Failed(Reason.API_UNAVAILABLE, f"{what}: the answer is no JSON object of a bearable size")
-    return _Answer(_date(headers), value)
-
-
-def _date(headers: Mapping[str, str]) -> dt.datetime:
-    """Return the date of an answer, our own where a proxy has removed it."""
-    try:
-        return parsedate_to_datetime(headers["Date"])
-    except (KeyError, TypeError, ValueError):
-        return dt.datetime.now(dt.UTC)
+    return _Answer(sent.date, value)
