@@ -3,6 +3,7 @@
 examples:
   python -m cluster build                      build every program and image into the cache
   python -m cluster test cluster -- -k quota   the suites without a node, in a sandbox of their own
+  python -m cluster test node -- PATH::NAME    one test
   python -m cluster test node                  the suites with a node
   python -m cluster up                         a cluster to try things in, until `down`
   python -m cluster shell                      a shell in which kubectl reaches it
@@ -70,7 +71,8 @@ def _test(args: argparse.Namespace) -> int:
     """Run pytest in a sandbox, and keep the logs of a run that fails."""
     image = stack.prepare(args.layers)
     logs = Path(tempfile.mkdtemp(prefix="dravirt-cluster-"))
-    command = [sys.executable, "-m", "pytest", str(TESTS), "-m", args.layers, "-p", "no:cacheprovider"]
+    # (as a setting, not as an argument: a path in `args.pytest` is then instead of it, not beside it)
+    command = [sys.executable, "-m", "pytest", "-o", f"testpaths={TESTS}", "-m", args.layers, "-p", "no:cacheprovider"]
     command += ["--timeout=300", *args.pytest]
     process = sandbox.start(command, logs, image, cwd=TREE)
     try:

@@ -77,6 +77,7 @@ def _layer(image: Image) -> bytes:
         shell = tarfile.TarInfo("bin/sh")
         shell.type, shell.linkname = tarfile.SYMTYPE, "/bin/busybox"
         layer.addfile(shell)
+        _add(layer, "bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n')  # busybox does not go by that name
         for target, program in image.programs.items():
             _add(layer, target.lstrip("/"), program.read_bytes())
         for target, script in image.scripts.items():

@@ -38,7 +38,6 @@ def _measure(cluster: Stack, limit: str | None) -> tuple[list[float], int]:
     api = cluster.api
     resources = {"limits": {"cpu": limit}, "requests": {"cpu": "10m"}} if limit else {}
     cluster.dravirt.configure({"sidecar": {"image": DRAVIRT_IMAGE, "resources": resources}})
-    time.sleep(2)  # until the webhook has read it
     compute = {"requests": {"cpu": "10m"}, **({"limits": {"cpu": "500m"}} if limit else {})}
     began = time.time()
     api.apply(machines.vm(NAMESPACE, asks="vgpu", domain={"resources": compute}))

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cluster import kubevirt, sandbox
-from cluster.api import Api
+from cluster import handler, sandbox, watching
+from cluster.api import Api, Object
 from cluster.dravirt import Dravirt
 from cluster.drivers import Drivers
 from cluster.node import Node
+from cluster.process import until
 from cluster.stack import Stack, open_stack
-from cluster.watching import clear
 
 if sandbox.current() is None:
     collect_ignore_glob = ["test_*.py"]
@@ -78,16 +78,35 @@ def namespace(api: Api) -> Iterator[str]:
     """A namespace of the test's own. Its VMs end with the test, so that their devices are free for the next."""
     name = f"t{next(_numbers)}"
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    # Without it no pod can be created.
+    until(lambda: api.get("v1", "ServiceAccount", "default", name), seconds=60, what=f"the service account of {name}")
     yield name
-    clear(api, name)
+    watching.clear(api, name)
 
 
 @pytest.fixture
-def gates(api: Api) -> Iterator[Callable[..., None]]:
+def gates(stack: Stack) -> Iterator[Callable[..., None]]:
     """Switch KubeVirt's feature gates on, for the length of the test."""
 
     def _gates(*names: str) -> None:
-        kubevirt.configure(api, {"developerConfiguration": {"featureGates": list(names)}})
+        stack.kubevirt.configure({"developerConfiguration": {"featureGates": list(names)}})
 
     yield _gates
     _gates()
+
+
+@pytest.fixture
+def boot_on_paper(stack: Stack, api: Api, namespace: str) -> Callable[[Object], tuple[Object, Object]]:
+    """Apply a VM and move its VMI to Running, as a kubelet and virt-handler would; return the VM and its pod."""
+
+    def _boot(vm: Object) -> tuple[Object, Object]:
+        name = vm["metadata"]["name"]
+        applied = api.apply(vm)
+        pod = watching.bound(api, watching.launcher(api, namespace, name))
+        watching.start_on_paper(api, pod)
+        watching.in_phase(api, namespace, "Scheduled", name)
+        handler.set_phase(stack.handler, watching.vmi_of(api, namespace, name), "Running")
+        watching.in_phase(api, namespace, "Running", name)
+        return applied, pod
+
+    return _boot

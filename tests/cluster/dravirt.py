@@ -1,20 +1,23 @@
 """dravirt itself, from the working tree: the webhook's server, and the configurations that make it known."""
 
 import json
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
-from cluster.api import Api, Object
+from cluster.api import Api, ApiError, Object
 from cluster.controlplane import ControlPlane
 from cluster.images import DRAVIRT_IMAGE, TREE
 from cluster.kubevirt import publish_service, with_ca
 from cluster.network import HOST, WEBHOOK
-from cluster.process import Process, Processes
+from cluster.process import Process, Processes, until
 
 NAMESPACE = "dravirt-system"
 SERVICE = "dravirt-webhook"
@@ -31,8 +34,10 @@ class Dravirt:
     process: Process | None = field(default=None)
 
     def up(self) -> None:
-        """Start the server where it does not run, and wait until it is ready."""
-        if self.process is None:
+        """Start the server where it does not run, or is stuck, and wait until it is ready."""
+        if self.process is not None:
+            self.process.send(signal.SIGCONT)
+        else:
             environment = {"PYTHONPATH": str(TREE), "PATH": "/usr/bin:/bin"}
             self.process = self.processes.start("dravirt-webhook", self.command, environment=environment)
             self.process.wait_until_listening(HOST, WEBHOOK, seconds=30)
@@ -43,9 +48,26 @@ class Dravirt:
             self.process.kill()
             self.process = None
 
+    def get_stuck(self) -> None:
+        """Let the server take connections and answer nothing."""
+        assert self.process is not None
+        self.process.send(signal.SIGSTOP)
+
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Write the configuration file. A server that runs reads it within two seconds."""
-        self.config.write_text(json.dumps(config))
+        """Write the configuration file, and wait until a server that runs goes by it. Raises NotReady."""
+        unfinished = self.config.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(config))
+        unfinished.rename(self.config)
+        if self.process is not None:
+            said = self.process.log.stat().st_size
+            self.process.wait_until(lambda: self._has_read_again(said), seconds=30, what="its configuration read again")
+
+    def _has_read_again(self, said: int) -> bool:
+        """Let the server look at its file, which it does when it is asked something."""
+        assert self.process is not None
+        with suppress(httpx.TransportError):
+            httpx.get(f"https://{HOST}:{WEBHOOK}/readyz", verify=False, trust_env=False)
+        return b"the configuration was read again" in self.process.log.read_bytes()[said:]
 
 
 def start(processes: Processes, plane: ControlPlane, folder: Path) -> Dravirt:
@@ -66,5 +88,36 @@ def start(processes: Processes, plane: ControlPlane, folder: Path) -> Dravirt:
 
 
 def register(api: Api, ca: str) -> list[Object]:
-    """Apply the webhook configurations of `deploy/`, with the authority that signed the server's certificate."""
-    return [api.apply(with_ca(each, ca)) for each in yaml.safe_load_all(WEBHOOKS.read_text())]
+    """Apply the webhook configurations of `deploy/`, with the authority that signed the server's certificate.
+
+    Return them once the API server goes by them. Raises NotReady.
+    """
+    applied = [api.apply(with_ca(each, ca)) for each in yaml.safe_load_all(WEBHOOKS.read_text())]
+    for annotation, webhook in (("devices", "pod"), ("injected", "injected-pod")):
+        until(
+            lambda: f'"{webhook}.dravirt.io" denied the request' in refusal(api, annotation),  # noqa: B023 (ends here)
+            seconds=60,
+            what=f"the API server asking {webhook}.dravirt.io",
+        )
+    return applied
+
+
+def refusal(api: Api, annotation: str = "devices") -> str:
+    """Return why a launcher pod that nobody but KubeVirt may create is refused, "" where it is not: a dry run.
+
+    Of the `annotation` devices the mutating webhook has to refuse it, of `injected` the validating one.
+    """
+    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "none", "uid": "none"}
+    metadata = {
+        "name": "none",
+        "namespace": "default",
+        "labels": {"kubevirt.io": "virt-launcher"},
+        "annotations": {f"dravirt.io/{annotation}": "none"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    spec = {"containers": [{"name": "compute", "image": "none"}]}
+    try:
+        api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
+    except ApiError as error:
+        return error.message
+    return ""

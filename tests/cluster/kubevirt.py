@@ -6,23 +6,45 @@ There is no virt-operator and no virt-handler: objects that the operator would m
 import base64
 import json
 import subprocess
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.api import Api, Object, is_true
+from cluster.api import Api, ApiError, Object, is_true
 from cluster.controlplane import KUBEVIRT_API, KUBEVIRT_CONTROLLER, ControlPlane
+from cluster.machines import vm
 from cluster.network import HOST, VIRT_API, VIRT_CONTROLLER
-from cluster.process import Processes, until
+from cluster.process import Process, Processes, until
 
 NAMESPACE = "kubevirt"
 LAUNCHER_IMAGE = "registry.example/virt-launcher:stand-in"
 RESOURCES = ("devices.kubevirt.io/kvm", "devices.kubevirt.io/tun", "devices.kubevirt.io/vhost-net")
 """What virt-handler's device plugins would offer on a node."""
 _SERVICE = "virt-api"
+_INSTALLATION = {
+    "apiVersion": "kubevirt.io/v1",
+    "kind": "KubeVirt",
+    "metadata": {"name": "kubevirt", "namespace": NAMESPACE},
+}
 
 
-def start(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+@dataclass(frozen=True, slots=True)
+class KubeVirt:
+    """A KubeVirt control plane that runs."""
+
+    api: Api
+    processes: Sequence[Process]
+
+    def configure(self, configuration: Object) -> None:
+        """Change KubeVirt's configuration and wait until all its parts go by it. Raises NotReady."""
+        changed = self.api.merge(_INSTALLATION, {"spec": {"configuration": configuration}})
+        for each in self.processes:
+            # Source: pkg/virt-config/configuration.go, GetConfig: said when a part has taken the new configuration.
+            each.wait_until_said(f"to resource version '{changed['metadata']['resourceVersion']}'", seconds=60)
+
+
+def start(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> KubeVirt:
     """Install KubeVirt into a control plane and start it. Raises NotReady."""
     api = plane.api()
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -30,13 +52,15 @@ def start(processes: Processes, programs: Mapping[str, Path], plane: ControlPlan
     objects = json.loads(printed)["items"]
     _install_kinds(api, [each for each in objects if each["kind"] == "CustomResourceDefinition"])
     _install_configuration(api, plane)
-    _start_virt_api(processes, programs, plane)
+    virt_api = _start_virt_api(processes, programs, plane)
     publish_service(api, NAMESPACE, _SERVICE, VIRT_API)
     for each in objects:
         if each["kind"] != "CustomResourceDefinition":
             api.create(with_ca(each, plane.authority.pem))
-    _start_virt_controller(processes, programs, plane)
+    virt_controller = _start_virt_controller(processes, programs, plane)
     until(lambda: _available(api), seconds=60, what="KubeVirt's subresources")
+    until(lambda: _is_asked(api), seconds=60, what="the API server asking KubeVirt's webhooks")
+    return KubeVirt(api, (virt_api, virt_controller))
 
 
 def publish_service(api: Api, namespace: str, name: str, port: int) -> None:
@@ -64,17 +88,6 @@ def with_ca(item: Object, pem: str) -> Object:
         return item
     hooks = [{**each, "clientConfig": {**each["clientConfig"], "caBundle": bundle}} for each in item["webhooks"]]
     return {**item, "webhooks": hooks}
-
-
-def configure(api: Api, configuration: Object) -> None:
-    """Change KubeVirt's configuration, and give its parts the time to see it: they say nothing when they have."""
-    item = {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "KubeVirt",
-        "metadata": {"name": "kubevirt", "namespace": NAMESPACE},
-    }
-    api.merge(item, {"spec": {"configuration": configuration}})
-    time.sleep(1)
 
 
 def prepare_node(api: Api, name: str) -> None:
@@ -106,36 +119,53 @@ def _install_kinds(api: Api, definitions: list[Object]) -> None:
 
 
 def _install_configuration(api: Api, plane: ControlPlane) -> None:
-    metadata = {"name": "kubevirt", "namespace": NAMESPACE}
-    created = until(lambda: _create_kubevirt(api, metadata), seconds=30, what="the kind KubeVirt served")
+    created = until(lambda: _create_installation(api), seconds=30, what="the kind KubeVirt served")
     status = {"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": "v1.8.4"}
     api.merge(created, {"status": status}, subresource="status")
     ca = {"name": "kubevirt-ca", "namespace": NAMESPACE}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca-bundle": plane.authority.pem}})
 
 
-def _create_kubevirt(api: Api, metadata: Mapping[str, str]) -> Object:
-    return api.apply({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": dict(metadata), "spec": {}})
+def _create_installation(api: Api) -> Object | None:
+    with suppress(ApiError, KeyError):  # a kind that is established is found a little later
+        return api.apply({**_INSTALLATION, "spec": {}})
+    return None
 
 
-def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> Process:
     names = (_SERVICE, f"{_SERVICE}.{NAMESPACE}", f"{_SERVICE}.{NAMESPACE}.svc", HOST)
     pair = plane.authority.issue("virt-api", *names)
     flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_API)}", f"--listen={HOST}", f"--port={VIRT_API}"]
     flags += [f"--tls-cert-file={pair.certificate}", f"--tls-key-file={pair.key}"]
     flags += [f"--handler-cert-file={pair.certificate}", f"--handler-key-file={pair.key}"]
-    processes.start("virt-api", [programs["virt-api"], *flags]).wait_until_listening(HOST, VIRT_API, seconds=60)
+    process = processes.start("virt-api", [programs["virt-api"], *flags])
+    process.wait_until_listening(HOST, VIRT_API, seconds=60)
+    return process
 
 
-def _start_virt_controller(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> None:
+def _start_virt_controller(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> Process:
     pair = plane.authority.issue("virt-controller", HOST)
     flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_CONTROLLER)}", f"--listen={HOST}", f"--port={VIRT_CONTROLLER}"]
     flags += [f"--prom-cert-file={pair.certificate}", f"--prom-key-file={pair.key}"]
     flags += [f"--launcher-image={LAUNCHER_IMAGE}"]
     process = processes.start("virt-controller", [programs["virt-controller"], *flags])
     process.wait_until_listening(HOST, VIRT_CONTROLLER, seconds=60)
+    return process
 
 
 def _available(api: Api) -> bool:
     service = api.get("apiregistration.k8s.io/v1", "APIService", "v1.subresources.kubevirt.io")
     return is_true(service, "Available")
+
+
+def _is_asked(api: Api) -> bool:
+    """True where KubeVirt's webhooks have a say: one fills in what a VM leaves open, another refuses a wrong one."""
+    filled_in: Object = {}
+    right, wrong = vm("default", "none", running=False), vm("default", "none", running=False)
+    wrong["spec"]["running"] = False  # beside `runStrategy`
+    try:
+        filled_in = api.apply(right, dry_run=True)["spec"]["template"]["spec"]
+        api.apply(wrong, dry_run=True)
+    except ApiError as error:
+        return 'virtualmachine-validator.kubevirt.io" denied' in error.message and "architecture" in filled_in
+    return False

@@ -47,6 +47,12 @@ class Process:
 
         self.wait_until(connects, seconds=seconds, what=f"listening on {host}:{port}")
 
+    def wait_until_said(self, text: str, *, seconds: float, after: int = 0) -> None:
+        """Return when the log holds `text`, from its byte `after` on. Raises NotReady."""
+        self.wait_until(
+            lambda: text.encode() in self.log.read_bytes()[after:], seconds=seconds, what=f"saying {text!r}"
+        )
+
     def stop(self) -> None:
         """End the process, at last by SIGKILL."""
         if self._popen.poll() is None:
@@ -55,6 +61,10 @@ class Process:
                 self._popen.wait(GRACE)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        self._popen.send_signal(number)
 
     def kill(self) -> None:
         """End the process by SIGKILL."""

@@ -14,6 +14,7 @@ from cluster.api import Api
 from cluster.controlplane import ADMIN, KUBEVIRT_HANDLER, ControlPlane
 from cluster.dravirt import Dravirt
 from cluster.drivers import Drivers
+from cluster.kubevirt import KubeVirt
 from cluster.loops import Loop
 from cluster.node import Node
 from cluster.process import Processes
@@ -42,12 +43,13 @@ class Stack:
         return self.control_plane.api()
 
     @cached_property
-    def kubevirt(self) -> None:
+    def kubevirt(self) -> KubeVirt:
         """KubeVirt's control plane."""
         plane, built = self.control_plane, programs.build(programs.KUBEVIRT)
         with step("starting KubeVirt"):
-            kubevirt.start(self.processes, built, plane)
+            started = kubevirt.start(self.processes, built, plane)
         self.keep(handler.end_vmis, KUBEVIRT_HANDLER)
+        return started
 
     @cached_property
     def handler(self) -> Api:

@@ -134,15 +134,39 @@ def test_a_server_side_dry_run_answers_the_same_and_leaves_nothing(api, namespac
     assert api.get(KUBEVIRT, "VirtualMachine", "vm1", namespace) is None
 
 
+def decisions(stack, namespace, path):
+    """What dravirt answered to the API server's reviews of objects that were created in a namespace, in their order."""
+    log = (stack.sandbox.logs / "dravirt-webhook.log").read_text().splitlines()
+    reviews = [each for each in map(json.loads, log) if (each.get("namespace"), each.get("path")) == (namespace, path)]
+    return [each["decision"] for each in reviews if each["operation"] == "CREATE"]
+
+
 def test_it_is_asked_again_after_kubevirts_webhooks_and_then_adds_nothing(stack, api, namespace):
     api.apply(machines.vm(namespace, asks_on_vm="vgpu"))
     watching.launcher(api, namespace)
 
-    log = (stack.sandbox.logs / "dravirt-webhook.log").read_text().splitlines()
-    asked = [each for each in map(json.loads, log) if each.get("namespace") == namespace]
-    for path in ("/mutate/vm", "/mutate/vmi"):
-        created = [each for each in asked if (each["path"], each["operation"]) == (path, "CREATE")]
-        assert [each["decision"] for each in created] == ["patched", "allowed"]
+    assert decisions(stack, namespace, "/mutate/vm") == ["patched", "allowed"]
+    assert decisions(stack, namespace, "/mutate/vmi") == ["patched", "allowed"]
+
+
+def test_of_a_pod_to_which_kubevirt_adds_a_container_it_is_asked_again_and_then_adds_nothing(
+    stack, api, gates, namespace
+):
+    gates("ContainerPathVolumes")
+    # KubeVirt's pod webhook puts a virtiofs container beside compute, for a path that compute has by the time it looks.
+    token = {"name": "token", "containerPath": {"path": "/var/run/secrets/kubernetes.io/serviceaccount"}}
+    account = {"name": "account", "serviceAccount": {"serviceAccountName": "default"}}
+    devices = {"disks": [{"name": "account", "disk": {}}], "filesystems": [{"name": "token", "virtiofs": {}}]}
+    vm = machines.vm(namespace, asks="vgpu", domain={"devices": devices})
+    vm["spec"]["template"]["spec"]["volumes"] = [account, token]
+
+    api.apply(vm)
+    pod = watching.launcher(api, namespace)
+
+    assert "virtiofs-token" in [each["name"] for each in pod["spec"]["containers"]]
+    assert decisions(stack, namespace, "/mutate/pod") == ["patched", "allowed"]
+    assert_injected(pod, "gpu0")
+    assert [each["name"] for each in pod["spec"]["initContainers"]].count("dravirt-hook") == 1
 
 
 @pytest.mark.parametrize("label", [None, "virt-launcher", "hotplug-disk"])

@@ -16,38 +16,12 @@ def cluster(stack, dravirt, api, namespace):
     api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
 
 
-@pytest.fixture
-def boot(stack, api, namespace):
-    """Apply a VM and move its VMI to Running, as a kubelet and virt-handler would."""
-
-    def _boot(vm):
-        name = vm["metadata"]["name"]
-        applied = api.apply(vm)
-        pod = watching.bound(api, watching.launcher(api, namespace, name))
-        watching.start_on_paper(api, pod)
-        watching.in_phase(api, namespace, "Scheduled", name)
-        handler.set_phase(stack.handler, watching.vmi_of(api, namespace, name), "Running")
-        watching.in_phase(api, namespace, "Running", name)
-        return applied, pod
-
-    return _boot
-
-
-def restart(api, namespace, name="vm1"):
-    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/restart"
-    api.request("PUT", path, {})
-
-
-def devices(claims):
-    return sorted(each["device"] for claim in claims for each in claim["status"]["allocation"]["devices"]["results"])
-
-
 def asks(value):
     return {"spec": {"template": {"metadata": {"annotations": {"dravirt.io/devices": value}}}}}
 
 
-def test_a_change_while_the_vm_runs_is_said_to_wait_for_the_restart(api, boot, namespace):
-    vm, pod = boot(machines.vm(namespace, asks="vgpu"))
+def test_a_change_while_the_vm_runs_is_said_to_wait_for_the_restart(api, boot_on_paper, namespace):
+    vm, pod = boot_on_paper(machines.vm(namespace, asks="vgpu"))
     api.apply(machines.template(namespace, "mig", machines.request("mig-backed")))
 
     api.merge(vm, asks("mig"))
@@ -56,30 +30,30 @@ def test_a_change_while_the_vm_runs_is_said_to_wait_for_the_restart(api, boot, n
     assert api.refresh(pod)["spec"] == watching.launcher(api, namespace)["spec"]
 
 
-def test_without_the_annotation_the_next_start_has_no_device(api, boot, namespace):
-    vm, pod = boot(machines.vm(namespace, asks_on_vm="vgpu"))
+def test_without_the_annotation_the_next_start_has_no_device(api, boot_on_paper, namespace):
+    vm, pod = boot_on_paper(machines.vm(namespace, asks_on_vm="vgpu"))
 
     changed = api.merge(vm, {"metadata": {"annotations": {"dravirt.io/devices": None}}})
-    restart(api, namespace)
+    watching.restart(api, namespace)
 
     assert "dravirt.io/devices" not in changed["spec"]["template"]["metadata"].get("annotations", {})
     again = watching.replaced(api, pod)
     assert "resourceClaims" not in again["spec"]
 
 
-def test_a_restart_takes_a_new_claim_and_gives_the_old_one_back(api, boot, namespace):
-    _, pod = boot(machines.vm(namespace, asks="vgpu"))
+def test_a_restart_takes_a_new_claim_and_gives_the_old_one_back(api, boot_on_paper, namespace):
+    _, pod = boot_on_paper(machines.vm(namespace, asks="vgpu"))
     (before,) = watching.allocated(api, namespace)
 
-    restart(api, namespace)
+    watching.restart(api, namespace)
     watching.bound(api, watching.replaced(api, pod))
 
     (after,) = watching.allocated(api, namespace)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
 
 
-def test_deleting_a_vm_deletes_its_pod_and_claim(api, boot, namespace):
-    vm, pod = boot(machines.vm(namespace, asks="vgpu"))
+def test_deleting_a_vm_deletes_its_pod_and_claim(api, boot_on_paper, namespace):
+    vm, pod = boot_on_paper(machines.vm(namespace, asks="vgpu"))
 
     api.delete(vm)
 
@@ -87,10 +61,10 @@ def test_deleting_a_vm_deletes_its_pod_and_claim(api, boot, namespace):
     until(lambda: not api.list(machines.CLAIMS, "ResourceClaim", namespace), seconds=30, what="claim gone")
 
 
-def test_a_vm_waits_for_a_device_and_starts_when_one_is_free(api, boot, namespace):
+def test_a_vm_waits_for_a_device_and_starts_when_one_is_free(api, boot_on_paper, namespace):
     api.apply(machines.template(namespace, "gpu", machines.request("passthrough")))
-    first, _ = boot(machines.vm(namespace, "vm1", asks="gpu"))
-    boot(machines.vm(namespace, "vm2", asks="gpu"))
+    first, _ = boot_on_paper(machines.vm(namespace, "vm1", asks="gpu"))
+    boot_on_paper(machines.vm(namespace, "vm2", asks="gpu"))
 
     api.apply(machines.vm(namespace, "vm3", asks="gpu"))
     waiting = watching.launcher(api, namespace, "vm3")
@@ -101,11 +75,11 @@ def test_a_vm_waits_for_a_device_and_starts_when_one_is_free(api, boot, namespac
     watching.bound(api, waiting)
 
 
-def test_a_quota_of_the_device_class_is_an_event_and_the_vm_starts_after_release(api, boot, namespace):
+def test_a_quota_of_the_device_class_is_an_event_and_the_vm_starts_after_release(api, boot_on_paper, namespace):
     quota = {"hard": {"time-sliced.deviceclass.resource.k8s.io/devices": "1"}}
     metadata = {"name": "vgpus", "namespace": namespace}
     api.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": quota})
-    first, _ = boot(machines.vm(namespace, "vm1", asks="vgpu"))
+    first, _ = boot_on_paper(machines.vm(namespace, "vm1", asks="vgpu"))
 
     api.apply(machines.vm(namespace, "vm2", asks="vgpu"))
     waiting = watching.launcher(api, namespace, "vm2")
@@ -118,9 +92,9 @@ def test_a_quota_of_the_device_class_is_an_event_and_the_vm_starts_after_release
     watching.bound(api, waiting, seconds=120)
 
 
-def test_a_direct_claim_stays_when_its_vm_is_deleted(api, boot, namespace):
+def test_a_direct_claim_stays_when_its_vm_is_deleted(api, boot_on_paper, namespace):
     api.apply(machines.claim(namespace, "mine", machines.request("time-sliced")))
-    vm, _ = boot(machines.vm(namespace, asks=machines.devices({"name": "gpu0", "resourceClaimName": "mine"})))
+    vm, _ = boot_on_paper(machines.vm(namespace, asks=machines.devices({"name": "gpu0", "resourceClaimName": "mine"})))
     (claim,) = watching.allocated(api, namespace)
     assert claim["status"]["reservedFor"]
 
@@ -134,8 +108,8 @@ def test_a_direct_claim_stays_when_its_vm_is_deleted(api, boot, namespace):
 
 
 @pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible", "LiveMigrate", "External"])
-def test_eviction_follows_the_strategy_of_a_vm_that_cannot_migrate(stack, api, boot, namespace, strategy):
-    _, pod = boot(machines.vm(namespace, asks="vgpu"))
+def test_eviction_follows_the_strategy_of_a_vm_that_cannot_migrate(stack, api, boot_on_paper, namespace, strategy):
+    _, pod = boot_on_paper(machines.vm(namespace, asks="vgpu"))
     vmi = watching.vmi_of(api, namespace)
     # virt-handler writes this condition, for every VMI with a GPU; it does not run here.
     condition = {"type": "LiveMigratable", "status": "False", "reason": "HostDeviceNotLiveMigratable"}
@@ -173,9 +147,9 @@ def bound_volume(api, namespace, name):
     until(lambda: api.refresh(claim)["status"].get("phase") == "Bound", seconds=30, what="the volume bound")
 
 
-def test_the_pod_of_a_hotplugged_volume_is_left_alone(stack, api, gates, boot, namespace):
+def test_the_pod_of_a_hotplugged_volume_is_left_alone(stack, api, gates, boot_on_paper, namespace):
     gates("HotplugVolumes")
-    _, launcher = boot(machines.vm(namespace, asks="vgpu"))
+    _, launcher = boot_on_paper(machines.vm(namespace, asks="vgpu"))
     # virt-handler writes it, and without it KubeVirt makes no such pod; it does not run here.
     stack.handler.merge(watching.vmi_of(api, namespace), {"status": {"selinuxContext": "none"}})
     bound_volume(api, namespace, "data")

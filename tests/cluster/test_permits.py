@@ -1,15 +1,24 @@
 """KubeVirt's permittedHostDevices: where it is set, the placeholder must be in it, and KubeVirt says so."""
 
-import pytest
+import textwrap
 
-from cluster import kubevirt, machines, watching
+import pytest
+import yaml
+
+from cluster import machines, watching
 from cluster.api import conditions
+from cluster.images import TREE
 from cluster.process import until
 
 pytestmark = pytest.mark.cluster
 OTHER = {"pciVendorSelector": "10DE:1EB8", "resourceName": "nvidia.com/T4", "externalResourceProvider": True}
-# A selector that no device has: 0xffff is no vendor.
-PLACEHOLDER = {"pciVendorSelector": "FFFF:FFFF", "resourceName": "dravirt.io/gpu", "externalResourceProvider": True}
+
+
+def shown_in_the_readme():
+    """The entries of `pciHostDevices` that the README tells an administrator to write."""
+    (block,) = (each for each in (TREE / "README.md").read_text().split("```") if "permittedHostDevices:" in each)
+    shown = yaml.safe_load(textwrap.dedent(block.removeprefix("yaml\n")))
+    return shown["spec"]["configuration"]["permittedHostDevices"]["pciHostDevices"]
 
 
 @pytest.fixture
@@ -20,7 +29,7 @@ def permit(stack, dravirt, api, namespace):
 
     def _permit(*devices):
         permitted = {"pciHostDevices": list(devices)} if devices else None
-        kubevirt.configure(api, {"permittedHostDevices": permitted})
+        stack.kubevirt.configure({"permittedHostDevices": permitted})
 
     yield _permit
     _permit()
@@ -39,8 +48,8 @@ def test_without_the_placeholder_kubevirts_denial_reaches_the_vm(api, permit, na
     assert "dravirt.io/gpu is not permitted in permittedHostDevices configuration" in message
 
 
-def test_with_the_placeholder_permitted_the_vm_starts(api, permit, namespace):
-    permit(OTHER, PLACEHOLDER)
+def test_with_what_the_readme_says_in_it_the_vm_starts(api, permit, namespace):
+    permit(OTHER, *shown_in_the_readme())
 
     api.apply(machines.vm(namespace, asks="vgpu"))
 

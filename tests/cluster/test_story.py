@@ -198,16 +198,10 @@ def test_what_a_driver_knows_is_in_the_status_of_the_claim(api, drivers, boot, a
 @pytest.fixture
 def append_mode(dravirt):
     """dravirt in append mode, for the length of the test."""
-    before = dravirt.config.read_text()
-    _restart(dravirt, json.dumps({**json.loads(before), "mode": "append"}))
+    before = json.loads(dravirt.config.read_text())
+    dravirt.configure({**before, "mode": "append"})
     yield
-    _restart(dravirt, before)
-
-
-def _restart(dravirt, config):
-    dravirt.down()
-    dravirt.config.write_text(config)
-    dravirt.up()
+    dravirt.configure(before)
 
 
 def test_append_mode_adds_the_device_to_a_domain_that_has_none(api, append_mode, boot, allocated, namespace):

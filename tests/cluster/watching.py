@@ -1,4 +1,4 @@
-"""What the suites wait for: the launcher pod of a VM, what it becomes, and its end."""
+"""What the suites do and wait for: the launcher pod of a VM, what it becomes, and its end."""
 
 from cluster.api import Api, ApiError, Object, conditions, is_true
 from cluster.machines import CLAIMS
@@ -33,6 +33,12 @@ def running(api: Api, pod: Object, *, seconds: float = 120) -> Object:
     return until(ready, seconds=seconds, what=f"pod {name} ready", failed=reasons(api, namespace))
 
 
+def status_of(pod: Object, container: str) -> Object:
+    """Return the status of a container of a pod."""
+    statuses = (*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ()))
+    return next(each for each in statuses if each["name"] == container)
+
+
 def bound(api: Api, pod: Object, *, seconds: float = 60) -> Object:
     """Return the pod when the scheduler has given it a node."""
 
@@ -52,6 +58,12 @@ def unschedulable(api: Api, pod: Object, *, seconds: float = 30) -> str:
         return next((each["message"] for each in found if each.get("reason") == "Unschedulable"), None)
 
     return until(reason, seconds=seconds, what=f"pod {pod['metadata']['name']} unschedulable")
+
+
+def restart(api: Api, namespace: str, name: str = "vm1") -> None:
+    """Ask KubeVirt to restart a VM, as `virtctl restart` does."""
+    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/restart"
+    api.request("PUT", path, {})
 
 
 def replaced(api: Api, pod: Object, *, seconds: float = 90) -> Object:
@@ -107,6 +119,17 @@ def allocated(api: Api, namespace: str, *, count: int = 1, seconds: float = 60) 
 
     what = f"{count} allocated claims in {namespace}"
     return until(found, seconds=seconds, what=what, failed=reasons(api, namespace))
+
+
+def told(api: Api, vm: Object, condition: str, status: str, *, seconds: float = 60) -> str:
+    """Return the message of a condition of a VM, once the condition has this status."""
+
+    def message() -> str | None:
+        found = [each for each in conditions(api.refresh(vm)) if (each["type"], each["status"]) == (condition, status)]
+        return found[0].get("message") if found else None
+
+    what = f"VM {vm['metadata']['name']}: {condition}={status}"
+    return until(message, seconds=seconds, what=what, failed=reasons(api, vm["metadata"]["namespace"]))
 
 
 def reasons(api: Api, namespace: str):
