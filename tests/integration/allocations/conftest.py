@@ -7,11 +7,14 @@ import itertools
 import json
 import os
 import sys
+from dataclasses import dataclass
 
 import pytest
 import yaml
 from cluster import sandbox
+from cluster.apiserver import ApiServer
 from cluster.controlplane import WEBHOOK
+from cluster.process import Process, Processes
 from cluster.stack import open_stack
 from integration.allocations.site import Site
 from support.examples import ROOT
@@ -31,30 +34,64 @@ def stack():
         yield opened
 
 
-@pytest.fixture(scope="session")
-def kubeconfig(stack):
-    """The webhook's access: its service account, bound to the ClusterRole of `deploy/` and nothing else."""
+def rights():
+    """Return the ClusterRole of `deploy/` and what binds it to the webhook's service account."""
     (role,) = yaml.safe_load_all((ROOT / "deploy/base/rbac-allocations.yaml").read_text())
-    stack.api.apply(role)
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
     subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": WEBHOOK}
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    stack.api.apply(binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]})
+    return role, binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]}
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(stack):
+    """The webhook's access: its service account, bound to the ClusterRole of `deploy/` and nothing else."""
+    for each in rights():
+        stack.api.apply(each)
     return stack.control_plane.kubeconfig(WEBHOOK)
 
 
 @pytest.fixture(scope="session")
-def service(stack, kubeconfig):
-    """The server as a process; the intent's `service` for it."""
+def server(stack, kubeconfig):
+    """The webhook's server as a process that can be killed and started again."""
     pair = stack.control_plane.authority.issue("allocations", NAME)
-    ca = stack.control_plane.authority.pair.certificate
     config = stack.state / "allocations.json"
-    config.write_text(json.dumps({"allocationService": {"caFile": str(ca)}}))
+    config.write_text(
+        json.dumps({"allocationService": {"caFile": str(stack.control_plane.authority.pair.certificate)}})
+    )
     command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={PORT}", f"--config={config}"]
     command += [f"--tls-cert={pair.certificate}", f"--tls-key={pair.key}", f"--kubeconfig={kubeconfig}"]
-    process = stack.processes.start("allocations", command, environment={**os.environ, "PYTHONPATH": str(ROOT)})
-    process.wait_until_listening(HOST, PORT, seconds=30)
-    return {"url": f"https://{HOST}:{PORT}", "ca": ca.read_text(), "serverName": NAME}
+    server = Server(stack.processes, command)
+    server.start()
+    return server
+
+
+@dataclass
+class Server:
+    processes: Processes
+    command: list[str]
+    process: Process | None = None
+
+    def start(self):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = self.processes.start("allocations", self.command, environment=environment)
+        self.process.wait_until_listening(HOST, PORT, seconds=30)
+
+    def kill(self):
+        self.process.kill()
+
+
+@pytest.fixture(scope="session")
+def service(stack, server):
+    """The intent's `service` for the server."""
+    assert server
+    ca = stack.control_plane.authority.pair.certificate.read_text()
+    return {"url": f"https://{HOST}:{PORT}", "ca": ca, "serverName": NAME}
+
+
+@pytest.fixture(scope="session")
+def api_server(stack):
+    return ApiServer(stack)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from dra.allocation import AllocatedDevice
 from dra.attributes import identity_of
+from dra.errors import DravirtError
 from dra.intent import ServiceAddress
 from hooksidecar.service import Devices, ask_service
 from webhook.allocations.gate import Gate
@@ -119,8 +120,15 @@ class Site:
         pool = {"name": f"{node}/{driver}", "generation": 1, "resourceSliceCount": len(slices)}
         for index, content in enumerate(slices):
             spec = {"driver": driver, "nodeName": node, "pool": pool, **content}
-            self._make("ResourceSlice", f"{driver}-{index}", spec)
-        self._make("DeviceClass", driver, {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]})
+            self.make("ResourceSlice", f"{driver}-{index}", spec)
+        self.make("DeviceClass", driver, {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]})
+
+    def make(self, kind: str, name: str, spec: Object) -> None:
+        """Make an object of no namespace, which ends with the site; or change it."""
+        item = {"apiVersion": CLAIMS, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self.api.apply(item)
+        if name not in [each["metadata"]["name"] for each in self.made if each["kind"] == kind]:
+            self.made.append(item)
 
     def tell(self, claim: Object, *entries: Object) -> None:
         """Write what a driver writes into a claim's status."""
@@ -137,29 +145,47 @@ class Site:
 
     def ask(self, token: str) -> Devices:
         """Ask as the sidecar asks: its client, over TLS, with the token in a file."""
-        path = self.folder / "token"
+        path = self.folder / token[-16:]
         path.write_text(token)
         service = self.service
         return ask_service(ServiceAddress(service["url"], service["ca"], service["serverName"], str(path)))
 
-    def ask_in(self, token: str, version: str) -> Devices:
-        """Ask the service in this process, which may use one version of resource.k8s.io only."""
+    def outcome(self, token: str) -> Devices | DravirtError:
+        """Ask, and return the answer or the error."""
+        try:
+            return self.ask(token)
+        except DravirtError as error:
+            return error
+
+    def answered(self, token: str, *, seconds: float = 60) -> Devices:
+        """Return the answer once there is one. Raises NotReady with what was said last."""
+        said: list[DravirtError] = []
+
+        def answer() -> Devices | None:
+            outcome = self.outcome(token)
+            if not isinstance(outcome, DravirtError):
+                return outcome
+            said.append(outcome)
+            return None
+
+        def last(*, late: bool) -> str | None:
+            return f": {said[-1].reason}: {said[-1].message}" if late else None
+
+        return until(answer, seconds=seconds, what="an answer", failed=last)
+
+    def ask_in(self, token: str, *versions: str) -> Devices:
+        """Ask a service that starts now, in this process, and may use `versions` of resource.k8s.io only."""
 
         async def run() -> Devices:
             client = KubeClient(find_access(self.kubeconfig))
             try:
-                cluster = Cluster(client, (version,))
+                cluster = Cluster(client, versions)
                 answer = await AllocationService(lambda: cluster, dict, Gate()).answer(token)
                 return {name: tuple(of) for name, of in answer.pod_claims.items()}
             finally:
                 await client.close()
 
         return asyncio.run(run())
-
-    def _make(self, kind: str, name: str, spec: Object) -> None:
-        item = {"apiVersion": CLAIMS, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        self.api.apply(item)
-        self.made.append(item)
 
     def _until_there(self, version: str, kind: str, name: str) -> None:
         until(lambda: self.api.get(version, kind, name, self.namespace), seconds=30, what=f"{kind} {name}")

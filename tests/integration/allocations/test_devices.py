@@ -143,5 +143,5 @@ def test_a_pool_that_is_published_anew_is_waited_for(site):
     with pytest.raises(Failed) as failed:
         site.ask(site.token(pod))
     assert failed.value.reason is Reason.INCOMPLETE_POOL
-    site._make("ResourceSlice", f"{DRIVER}-more", {**slice_["spec"], "devices": [mdev(1)]})
+    site.make("ResourceSlice", f"{DRIVER}-more", {**slice_["spec"], "devices": [mdev(1)]})
     assert found(site.ask(site.token(pod))) == {"dravirt-gpu0": [("gpu", "v0", UUIDS[0])]}
