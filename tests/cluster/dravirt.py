@@ -55,11 +55,11 @@ class Dravirt:
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Write the configuration file, and wait until a server that runs goes by it. Raises NotReady."""
+        said = self.process.log.stat().st_size if self.process else 0
         unfinished = self.config.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(config))
         unfinished.rename(self.config)
         if self.process is not None:
-            said = self.process.log.stat().st_size
             self.process.wait_until(lambda: self._has_read_again(said), seconds=30, what="its configuration read again")
 
     def _has_read_again(self, said: int) -> bool:
