@@ -60,8 +60,8 @@ def inject(launcher: Launcher, asked: Asked, config: Config) -> list[Operation]:
 def steer(launcher: Launcher, asked: Asked) -> list[Operation]:
     """Return the operations that let the claims steer an ephemeral provisioning pod to a node with the devices.
 
-    Claims that no container refers to are allocated by the scheduler and not prepared by the kubelet. Raises Refused
-    where a name of ours is taken.
+    Claims that no container refers to are allocated by the scheduler and prepared by the kubelet, and no container is
+    given their devices. Raises Refused where a name of ours is taken.
     """
     compute = ("spec", "containers", launcher.compute or 0)
     return [

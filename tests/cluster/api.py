@@ -103,8 +103,9 @@ class Api:
         until(gone, seconds=seconds, what=f"{item['kind']} {item['metadata']['name']} gone")
 
     def refresh(self, item: Object) -> Object | None:
-        """Return the object as it is now."""
-        return self.request("GET", self._path_of(item))
+        """Return the object as it is now, None where it is gone."""
+        metadata = item["metadata"]
+        return self.get(item["apiVersion"], item["kind"], metadata["name"], metadata.get("namespace"))
 
     def _path_of(self, item: Object, *, named: bool = True) -> str:
         metadata = item["metadata"]

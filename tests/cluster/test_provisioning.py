@@ -1,11 +1,10 @@
-"""The pod that KubeVirt makes to bind a VM's storage to a node: it must go where the device is, and take nothing."""
+"""The pod that KubeVirt makes to bind a VM's storage to a node: it must go where the device is, and not keep it."""
 
 import pytest
 
-from cluster import machines, watching
+from cluster import fleet, machines, watching
 from cluster.controlplane import KUBEVIRT_CONTROLLER
-
-pytestmark = pytest.mark.cluster
+from cluster.process import until
 
 
 def provisioning_pod(launcher, vmi):
@@ -52,18 +51,42 @@ def waiting_for_storage(namespace):
     return vmi
 
 
-def test_it_is_scheduled_to_a_node_with_the_device_and_refers_to_no_claim(stack, dravirt, api, namespace):
-    nodes = stack.handmade_nodes
-    api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
-    api.apply(machines.vm(namespace, asks="vgpu"))
-    launcher = watching.launcher(api, namespace)
-    vmi = api.apply(waiting_for_storage(namespace))
+@pytest.fixture
+def create(stack, dravirt, api, namespace):
+    """Create the provisioning pod of a VMI, as KubeVirt would."""
 
-    controller = stack.control_plane.api(KUBEVIRT_CONTROLLER)
-    pod = controller.create(provisioning_pod(launcher, vmi))
+    def _create():
+        api.apply(machines.template(namespace, "vgpu", machines.request("time-sliced")))
+        api.apply(machines.vm(namespace, asks="vgpu"))
+        launcher = watching.launcher(api, namespace)
+        vmi = api.apply(waiting_for_storage(namespace))
+        return stack.control_plane.api(KUBEVIRT_CONTROLLER).create(provisioning_pod(launcher, vmi))
+
+    return _create
+
+
+@pytest.mark.cluster
+def test_it_is_scheduled_to_a_node_with_the_device_and_refers_to_no_claim(stack, api, create):
+    nodes = stack.handmade_nodes
+
+    pod = create()
 
     assert [each["name"] for each in pod["spec"]["resourceClaims"]] == ["dravirt-gpu0"]
     (compute,) = pod["spec"]["containers"]
     assert "claims" not in compute["resources"]
     assert "dravirt.io/gpu" not in str(compute["resources"])
     assert watching.bound(api, pod)["spec"]["nodeName"] == nodes[0], "the one whose slice has devices"
+
+
+@pytest.mark.node
+def test_on_a_node_it_runs_to_its_end_and_gives_the_device_back(stack, api, node, drivers, create):
+    pod = watching.bound(api, create())
+    until(lambda: api.refresh(pod)["status"]["phase"] in {"Succeeded", "Failed"}, seconds=90, what="the pod's end")
+
+    ended = api.refresh(pod)["status"]
+    assert ended["phase"] == "Succeeded"
+    (claim,) = (each["resourceClaimName"] for each in ended["resourceClaimStatuses"])
+    gone = lambda: api.get(machines.CLAIMS, "ResourceClaim", claim, pod["metadata"]["namespace"]) is None  # noqa: E731
+    until(gone, seconds=60, what="the claim gone")
+    log = stack.processes.logs / f"{fleet.DRIVER}.log"
+    until(lambda: f"{claim}: unprepared" in log.read_text(), seconds=30, what="the device unprepared")
