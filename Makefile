@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
-	cluster-deps cluster cluster-shell cluster-down test-cluster test-node test-allocations bench-node \
+	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-allocations bench-node \
 	bench-allocations clean
 
 help: ## List the targets
@@ -76,6 +76,9 @@ test-allocations: $(STAMP) ## Take real claims, pods and tokens to the allocatio
 
 cluster-deps: ## Install what a cluster on this machine needs (Debian, root)
 	@tests/cluster/install.sh
+
+cluster-build: $(STAMP) ## Build the cluster's programs and images, once (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster build
 
 test-cluster: $(STAMP) ## Run the suites on a real API server and KubeVirt (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test cluster
