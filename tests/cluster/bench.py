@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster import handler, machines, sandbox, stack, watching
 from cluster.api import Object
-from cluster.images import DRAVIRT_IMAGE
+from cluster.images import SIDECAR_IMAGE
 from cluster.stack import Stack
 
 LIMITS = ("50m", "100m", "200m", None)
@@ -37,7 +37,7 @@ def _measure(cluster: Stack, limit: str | None) -> tuple[list[float], int]:
     """Return seconds from the VM applied to each step, and the bytes of the sidecar's control group."""
     api = cluster.api
     resources = {"limits": {"cpu": limit}, "requests": {"cpu": "10m"}} if limit else {}
-    cluster.dravirt.configure({"sidecar": {"image": DRAVIRT_IMAGE, "resources": resources}})
+    cluster.dravirt.configure({"sidecar": {"image": SIDECAR_IMAGE, "resources": resources}})
     compute = {"requests": {"cpu": "10m"}, **({"limits": {"cpu": "500m"}} if limit else {})}
     began = time.time()
     api.apply(machines.vm(NAMESPACE, asks="vgpu", domain={"resources": compute}))

@@ -14,7 +14,7 @@ import yaml
 
 from cluster.api import Api, ApiError, Object
 from cluster.controlplane import ControlPlane
-from cluster.images import DRAVIRT_IMAGE, TREE
+from cluster.images import SIDECAR_IMAGE, TREE
 from cluster.kubevirt import publish_service, with_ca
 from cluster.network import HOST, WEBHOOK
 from cluster.process import Process, Processes, until
@@ -81,7 +81,7 @@ def start(processes: Processes, plane: ControlPlane, folder: Path) -> Dravirt:
     command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={WEBHOOK}", f"--config={config}"]
     command += [f"--tls-cert={pair.certificate}", f"--tls-key={pair.key}", "--drain-seconds=0"]
     dravirt = Dravirt(processes, command, config)
-    dravirt.configure({"sidecar": {"image": DRAVIRT_IMAGE}})
+    dravirt.configure({"sidecar": {"image": SIDECAR_IMAGE}})
     dravirt.up()
     register(api, plane.authority.pem)
     return dravirt

@@ -1,8 +1,10 @@
 """The images on the node: a pause image, the launcher stand-in, and dravirt's own."""
 
+import json
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from cluster.progress import step
 PAUSE_IMAGE = "registry.example/pause:1"
 OTHER_HOOK_IMAGE = "registry.example/other-hook:1"
 """KubeVirt's own sidecar shim with a hook that gives the domain a title."""
-DRAVIRT_IMAGE = "registry.example/dravirt:tree"
+WEBHOOK_IMAGE = "registry.example/dravirt-webhook:tree"
+SIDECAR_IMAGE = "registry.example/dravirt-hooksidecar:tree"
+"""dravirt's own, by their names: `dravirt-<target of the Containerfile>`."""
 TREE = Path(__file__).parents[2]
 _PACKAGES = ("dra", "webhook", "hooksidecar", "certs", "cli")
 _SUITE = "bookworm"
@@ -52,19 +56,31 @@ def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
     return list(archives)
 
 
-def dravirt_image() -> Path:
-    """Return the archive of dravirt's image, built from the Containerfile and the working tree. Raises Missing."""
+def dravirt_images() -> Path:
+    """Return the folder of the archives of dravirt's images, built from the working tree. Raises Missing.
+
+    There is one per target of the Containerfile, `webhook.tar` and `hooksidecar.tar`.
+    """
     base = _base()
     sources = [path for package in _PACKAGES for path in (TREE / package).rglob("*.py")]
+    sources += [path for path in (TREE / "deploy" / "image").iterdir() if path.is_file()]
     sources += [TREE / name for name in ("Containerfile", "pyproject.toml", "README.md", "LICENSE")]
     folder = cache_root() / "images"
-    path = folder / f"dravirt-{key_of(sources, base.name)}.tar"
+    built = folder / f"dravirt-{key_of(sources, base.name)}"
     with one_at_a_time(folder):
-        if not path.exists():
-            _build_dravirt(base, path)
-            for old in sorted(folder.glob("dravirt-*.tar"), key=lambda each: each.stat().st_mtime)[:-3]:
-                old.unlink()
-    return path
+        if not built.exists():
+            _build_dravirt(base, built)
+            for old in sorted(folder.glob("dravirt-*/"), key=lambda each: each.stat().st_mtime)[:-3]:
+                shutil.rmtree(old)
+    return built
+
+
+def layers(archive: Path) -> list[int]:
+    """Return the sizes of an image's layers in bytes, as a node unpacks them, the base's first."""
+    with tarfile.open(archive) as image:
+        manifest = image.extractfile("manifest.json")
+        names = json.load(manifest)[0]["Layers"] if manifest else []
+        return [image.getmember(name).size for name in names]
 
 
 def _base() -> Path:
@@ -87,7 +103,7 @@ def _mirror() -> list[str]:
     return [mirror] if mirror else []
 
 
-def _build_dravirt(base: Path, path: Path) -> None:
+def _build_dravirt(base: Path, built: Path) -> None:
     storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=overlay"]
     buildah = ["buildah", *storage]
     image = f"localhost/debian-python:{_SUITE}"
@@ -95,14 +111,18 @@ def _build_dravirt(base: Path, path: Path) -> None:
         container = _run("a container for the base", *buildah, "from", "scratch").strip()
         _run("the base image", *buildah, "copy", "--quiet", container, str(base), "/")
         _run("the base image's commit", *buildah, "commit", "--quiet", "--rm", container, image)
-    _run(
-        "dravirt's image", *buildah, "bud", "--isolation=chroot", "--layers", f"--build-arg=BASE={image}",
-        *_pip_settings(), f"--tag={DRAVIRT_IMAGE}", str(TREE),
-    )  # fmt: skip
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.unlink(missing_ok=True)
-    _run("its archive", *buildah, "push", DRAVIRT_IMAGE, f"docker-archive:{unfinished}:{DRAVIRT_IMAGE}")
-    unfinished.rename(path)
+    unfinished = built.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    for name in (WEBHOOK_IMAGE, SIDECAR_IMAGE):
+        target = name.partition("dravirt-")[2].partition(":")[0]
+        _run(
+            f"the image {target}", *buildah, "bud", "--isolation=chroot", "--layers", "--timestamp=0",
+            f"--build-arg=BASE={image}", f"--target={target}", *_pip_settings(), f"--tag={name}", str(TREE),
+        )  # fmt: skip
+        archive = unfinished / f"{target}.tar"
+        _run("its archive", *buildah, "push", name, f"docker-archive:{archive}:{name}")
+    unfinished.rename(built)
 
 
 def _pip_settings() -> list[str]:

@@ -21,7 +21,7 @@ from cluster.network import BRIDGE, HOST_NETWORK
 
 STATE = Path("/run/cluster")
 """The cluster's folder inside the sandbox."""
-_INSIDE, _LOGS, _IMAGE = "DRAVIRT_CLUSTER_SANDBOX", "DRAVIRT_CLUSTER_LOGS", "DRAVIRT_CLUSTER_IMAGE"
+_INSIDE, _LOGS, _IMAGES = "DRAVIRT_CLUSTER_SANDBOX", "DRAVIRT_CLUSTER_LOGS", "DRAVIRT_CLUSTER_IMAGES"
 _PRIVATE = ("/run", "/var/log", "/var/lib/cni")
 """Folders that programs write to wherever they are told to keep their state."""
 
@@ -34,8 +34,8 @@ class Sandbox:
     logs: Path
     """Outside, so that they outlive the sandbox."""
     cgroup: str
-    image: Path | None
-    """The archive of dravirt's image: built outside, where there is a network."""
+    images: Path | None
+    """The folder of dravirt's images: they are built outside, where there is a network."""
 
 
 def current() -> Sandbox | None:
@@ -43,12 +43,12 @@ def current() -> Sandbox | None:
     name = os.environ.get(_INSIDE)
     if not name:
         return None
-    image = os.environ.get(_IMAGE)
-    return Sandbox(STATE, Path(os.environ[_LOGS]), name, Path(image) if image else None)
+    images = os.environ.get(_IMAGES)
+    return Sandbox(STATE, Path(os.environ[_LOGS]), name, Path(images) if images else None)
 
 
 def start(
-    command: Sequence[str], logs: Path, image: Path | None = None, *, detached: bool = False, **popen: Any
+    command: Sequence[str], logs: Path, images: Path | None = None, *, detached: bool = False, **popen: Any
 ) -> subprocess.Popen[bytes]:
     """Start `command` in a new sandbox and return the process that ends with it.
 
@@ -59,7 +59,7 @@ def start(
     make_cgroups(name)
     logs.mkdir(parents=True, exist_ok=True)
     unshare = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-    environment = {**os.environ, _INSIDE: name, _LOGS: str(logs), _IMAGE: str(image or "")}
+    environment = {**os.environ, _INSIDE: name, _LOGS: str(logs), _IMAGES: str(images or "")}
     tie = [] if detached else ["setpriv", "--pdeathsig", "KILL"]
     inside = [*tie, *unshare, "--mount-proc", sys.executable, "-m", "cluster.sandbox", *command]
     process = subprocess.Popen(inside, env=environment, **popen)

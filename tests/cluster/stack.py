@@ -60,7 +60,8 @@ class Stack:
     def node(self) -> Node:
         """A node that runs pods."""
         plane, built = self.control_plane, programs.build(programs.NODE)
-        archives = [*images.launcher_images(built, self.state), self.sandbox.image or images.dravirt_image()]
+        ours = self.sandbox.images or images.dravirt_images()
+        archives = [*images.launcher_images(built, self.state), *ours.glob("*.tar")]
         with step("starting the node"):
             started = node.start(
                 self.processes, built, plane, self.state / "node", cgroup=self.sandbox.cgroup, images=archives
@@ -108,7 +109,7 @@ def open_stack(sandbox: Sandbox) -> Iterator[Stack]:
 
 
 def prepare(layers: str) -> Path | None:
-    """Build all that the layers need, outside the sandbox, which has no network; return dravirt's image for a node.
+    """Build all that the layers need, outside the sandbox, which has no network; return dravirt's images for a node.
 
     Raises Missing.
     """
@@ -118,4 +119,4 @@ def prepare(layers: str) -> Path | None:
         return None
     host.require((*host.NODE, *host.IMAGES))
     programs.build(programs.NODE)
-    return images.dravirt_image()
+    return images.dravirt_images()

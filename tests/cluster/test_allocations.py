@@ -12,7 +12,7 @@ from support.domains import host_devices, source
 from cluster import fleet, handler, machines, watching
 from cluster.controlplane import WEBHOOK
 from cluster.dravirt import NAMESPACE, SERVICE, WEBHOOKS
-from cluster.images import DRAVIRT_IMAGE
+from cluster.images import SIDECAR_IMAGE
 
 pytestmark = pytest.mark.node
 SIDECAR = "dravirt-hook"
@@ -33,7 +33,7 @@ def service(stack, dravirt):
     keys = {"caFile": str(plane.authority.pair.certificate), "url": f"https://{address}:443"}
     dravirt.down()
     dravirt.command.append(f"--kubeconfig={plane.kubeconfig(WEBHOOK)}")
-    dravirt.configure({"sidecar": {"image": DRAVIRT_IMAGE}, "allocationService": keys})
+    dravirt.configure({"sidecar": {"image": SIDECAR_IMAGE}, "allocationService": keys})
     dravirt.up()
     yield dravirt
     dravirt.config.write_text(before)
