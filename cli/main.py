@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Command] = {
     "render": Command("cli.render", "show what the webhooks make of a VM, a VMI or a pod", "cli"),
     "resolve": Command("cli.resolve", "show the devices that a sidecar would find on a node", ""),
     "hook": Command("cli.hook", "edit a libvirt domain as the sidecar does", ""),
+    "doctor": Command("cli.doctor.command", "say what keeps VMs from their devices, and what mends it", "webhook"),
     "certs": Command("cli.certs", "look at the webhook's certificates, and rotate them", "webhook"),
     "webhook": Command("cli.webhook", "serve the admission webhooks", "webhook"),
     "sidecar": Command("hooksidecar.main", "serve as the hook sidecar of one virt-launcher pod", ""),

@@ -1,0 +1,89 @@
+"""dravirt's servers: whether enough of them run, and in one version with their sidecars."""
+
+import re
+from collections.abc import Iterator
+
+from cli.doctor import remedies
+from cli.doctor.codes import Code
+from cli.doctor.facts import Objects, Place, RawObject, Settings
+from cli.doctor.finding import Finding
+from cli.doctor.handshake import addresses
+from cli.doctor.settings import container
+from webhook.raw import mapping
+
+_ENOUGH = 2
+_TAG = re.compile(r":(?P<tag>\w[\w.-]{0,127})$", re.ASCII)
+
+
+def check_endpoints(endpoints: Objects, place: Place) -> Iterator[Finding]:
+    """Find a Service with nothing behind it."""
+    if not addresses(endpoints):
+        remedy = _restart(place.service, place.namespace)
+        subject = f"Service {place.namespace}/{place.service}"
+        yield Finding(Code.NO_ENDPOINTS, subject, "no ready server is behind it", remedy)
+
+
+def check_deployment(deployment: RawObject, budgets: Objects) -> Iterator[Finding]:
+    """Find replicas that are missing or not ready, or that a drain may take all at once."""
+    metadata = mapping(deployment, "metadata")
+    namespace, name = str(metadata.get("namespace")), str(metadata.get("name"))
+    subject = f"Deployment {namespace}/{name}"
+    wanted = mapping(deployment, "spec").get("replicas", 1)
+    ready = mapping(deployment, "status").get("readyReplicas") or 0
+    if not ready and wanted:
+        what = f"none of its {wanted} replicas is ready"
+        yield Finding(Code.NOT_READY, subject, what, _restart(name, namespace))
+    elif not ready:
+        remedy = remedies.kubectl("scale", f"deployment/{name}", f"--replicas={_ENOUGH}", namespace=namespace)
+        yield Finding(Code.NOT_READY, subject, "it is scaled to 0", remedy)
+    elif wanted < _ENOUGH:
+        remedy = remedies.kubectl("scale", f"deployment/{name}", f"--replicas={_ENOUGH}", namespace=namespace)
+        yield Finding(Code.FEW_REPLICAS, subject, f"it has {wanted} replica", remedy)
+    elif ready < wanted:
+        what = f"{ready} of its {wanted} replicas are ready"
+        yield Finding(Code.FEW_REPLICAS, subject, what, _restart(name, namespace))
+    labels = mapping(deployment, "spec", "template", "metadata", "labels")
+    if wanted >= _ENOUGH and not any(_selects(each, labels) for each in budgets):
+        selector = mapping(deployment, "spec", "selector", "matchLabels")
+        item = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(selector)}},
+        }
+        what = "no PodDisruptionBudget selects its pods"
+        yield Finding(Code.NO_DISRUPTION_BUDGET, subject, what, remedies.apply(item))
+
+
+def check_images(deployment: RawObject, settings: Settings | None) -> Iterator[Finding]:
+    """Find a sidecar of another version than the webhook."""
+    if settings is None or settings.fault:
+        return
+    served = container(deployment)
+    images = str(served.get("image")), settings.config.sidecar.image
+    tags = [match["tag"] if (match := _TAG.search(image.partition("@")[0])) else None for image in images]
+    subject = f"ConfigMap {settings.namespace}/{settings.name}"
+    if None in tags:
+        what = f"webhook {images[0]}, sidecar {images[1]}: a tag is missing, so the versions cannot be compared"
+        yield Finding(Code.VERSION_UNTOLD, subject, what)
+    elif tags[0] != tags[1]:
+        what = f"the webhook is {images[0]}, the sidecar {images[1]}"
+        metadata = mapping(deployment, "metadata")
+        image = f"{served.get('name')}={images[0].partition('@')[0].removesuffix(str(tags[0]))}{tags[1]}"
+        remedy = remedies.kubectl(
+            "set", "image", f"deployment/{metadata.get('name')}", image, namespace=str(metadata.get("namespace"))
+        )
+        yield Finding(Code.SIDECAR_VERSION, subject, what, remedy)
+
+
+def _restart(deployment: str, namespace: str) -> str:
+    actions = (
+        remedies.kubectl("rollout", action, f"deployment/{deployment}", namespace=namespace)
+        for action in ("restart", "status")
+    )
+    return " && ".join(actions)
+
+
+def _selects(budget: RawObject, labels: RawObject) -> bool:
+    wanted = mapping(budget, "spec", "selector", "matchLabels")
+    return all(labels.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,84 @@
+"""The webhook's configuration file, found through its Deployment, and changed by one key at a time."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from cli.doctor import remedies
+from cli.doctor.codes import Code
+from cli.doctor.facts import RawObject, Settings
+from cli.doctor.finding import Finding
+from dra.errors import Refused
+from webhook.config import Config
+from webhook.configfile import read_config
+from webhook.raw import mapping, mappings, name_of
+from webhook.yamltext import load
+
+
+def container(deployment: RawObject) -> RawObject:
+    """Return the container that serves the webhooks: the first."""
+    containers = mappings(deployment, "spec", "template", "spec", "containers")
+    return containers[0] if containers else {}
+
+
+def option(served: RawObject, name: str) -> str:
+    """Return the value of an option on a container's command line, "" where it is not there."""
+    words = [str(word) for key in ("command", "args") for word in served.get(key) or []]
+    for index, word in enumerate(words):
+        if word == name:
+            following = words[index + 1 : index + 2]
+            return following[0] if following and not following[0].startswith("--") else "true"
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def config_map(deployment: RawObject) -> tuple[str, str] | None:
+    """Return the ConfigMap and the key that the webhook's `--config` is, None where no ConfigMap is mounted there."""
+    served = container(deployment)
+    path = PurePosixPath(option(served, "--config"))
+    for mount in mappings(served, "volumeMounts"):
+        if str(mount.get("mountPath")).rstrip("/") == str(path.parent):
+            for volume in mappings(deployment, "spec", "template", "spec", "volumes"):
+                if name_of(volume) == name_of(mount) and (name := name_of(mapping(volume, "configMap"))):
+                    return name, path.name
+    return None
+
+
+def read_settings(item: RawObject, key: str) -> Settings:
+    """Return the settings in the ConfigMap's `key`, as the webhook reads them."""
+    metadata, text = mapping(item, "metadata"), mapping(item, "data").get(key)
+    fault, config = "" if isinstance(text, str) else f"it has no key {key}", Config()
+    if isinstance(text, str):
+        try:
+            config, _ = read_config(text, path=key)
+        except Refused as error:
+            fault = error.message
+    return Settings(str(metadata.get("namespace")), str(metadata.get("name")), key, str(text or ""), config, fault)
+
+
+def check_settings(settings: Settings | None) -> Iterator[Finding]:
+    """Find a configuration file that the webhook refuses."""
+    if settings and settings.fault:
+        remedy = remedies.kubectl("edit", "configmap", settings.name, namespace=settings.namespace)
+        yield Finding(Code.CONFIGURATION, f"ConfigMap {settings.namespace}/{settings.name}", settings.fault, remedy)
+
+
+def content(text: str) -> RawObject:
+    """Return what stands in the file, nothing where it is no mapping."""
+    value = load(text)
+    return value if isinstance(value, dict) else {}
+
+
+def with_value(text: str, key: str, value: Any) -> str:
+    """Return the file with another value of a top-level key; the rest stays where that is on one line, or new."""
+    written = f"{key}: {json.dumps(value)}"
+    line = re.compile(rf"^{re.escape(key)}:(?:[ \t]+[^\n]*)?$(?!\n[ \t-])", re.MULTILINE)
+    known = content(text)
+    if line.search(text):
+        return line.sub(lambda _: written, text, count=1)
+    if key in known or text.lstrip().startswith("{"):
+        return json.dumps({**known, key: value}, indent=2) + "\n"
+    return f"{text.rstrip()}\n{written}\n".lstrip()
