@@ -94,7 +94,12 @@ def _serve(processes: Processes, plane: ControlPlane, kubeconfig: Path, folder: 
     config = folder / "allocations.json"
     config.write_text(json.dumps({"allocationService": {"caFile": str(plane.authority.pair.certificate)}}))
     command = [sys.executable, "-m", "cli", "webhook", "--host=127.0.0.1", f"--port={PORT}", f"--config={config}"]
-    command += [f"--tls-cert={pair.certificate}", f"--tls-key={pair.key}", f"--kubeconfig={kubeconfig}"]
+    command += [
+        "--health-port=0",
+        f"--tls-cert={pair.certificate}",
+        f"--tls-key={pair.key}",
+        f"--kubeconfig={kubeconfig}",
+    ]
     server = processes.start("allocations", command, environment={**os.environ, "PYTHONPATH": str(ROOT)})
     server.wait_until_listening("127.0.0.1", PORT, seconds=30)
     return server

@@ -40,6 +40,8 @@ class Agent:
     def __init__(self, source: Source, swap: Swap, interval: float) -> None:
         """Take `interval` in seconds."""
         self.numbers = Numbers()
+        self.authorities = ""
+        """Those to trust at the moment, PEM, "" where they are not known (yet)."""
         self._source, self._swap, self._interval = source, swap, interval
         self._in_use: tuple[bytes, bytes] | None = None
         self._was_trusted = False
@@ -56,6 +58,7 @@ class Agent:
         except DravirtError:
             self.numbers.failures += 1
             raise
+        self.authorities = offer.authorities.decode("ascii", "replace")
         self.numbers.ends = {name: moment.timestamp() for name, moment in offer.ends.items()}
         # Once trusted, it stays ready: a server that API servers may call is not to be taken away from them.
         self._was_trusted = self._was_trusted or offer.trusted

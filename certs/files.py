@@ -62,7 +62,7 @@ def _offer(chain: bytes, key: bytes, bundle: bytes | None, now: dt.datetime) -> 
         ends["ca"] = max(each.not_valid_after_utc for each in authorities)
     # Go takes no name from the subject: https://go.dev/doc/go1.15#commonname
     detail = "" if names_of(leaf) else "the certificate has no subject alternative name: no API server takes it"
-    return Offer(chain, key, ends, detail=detail)
+    return Offer(chain, key, ends, detail=detail, authorities=bundle or b"")
 
 
 def _read(path: Path) -> bytes:

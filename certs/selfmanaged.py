@@ -200,4 +200,6 @@ def _offer(served: Material, view: View, configuration: str) -> Offer:
         ends,
         trusted=not untrusting and not view.trouble,
         detail="; ".join(details),
+        # (what is served leads to one of them, else it would have been replaced)
+        authorities=write_certificates(view.state.material.bundle),
     )

@@ -20,6 +20,8 @@ class Offer:
     """False where an API server is known not to trust it."""
     detail: str = ""
     """What is worth a look."""
+    authorities: bytes = b""
+    """Those to trust, PEM, for clients that are told by us; empty where they are not known."""
 
 
 class Source(Protocol):

@@ -140,10 +140,14 @@ def _webhook(case: Case, artefacts: Artefacts) -> Iterator[tuple[Server, httpx.C
         "127.0.0.1",
         "--port",
         "0",
+        "--health-port",
+        "0",
         "--tls-cert",
         str(tls.certificate),
         "--tls-key",
         str(tls.key),
+        "--tls-ca",
+        str(tls.authority),
         "--drain-seconds",  # there is no endpoint to be taken out of first
         "0",
     ]

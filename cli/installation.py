@@ -2,14 +2,18 @@
 
 import argparse
 import datetime as dt
+import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from certs.certificates import service_names
 from certs.policy import Policy
 from certs.store import Place
-from dra.contract import SERVICE_NAME
-from webhook.servicekeys import own_namespace
+from dra.contract import DEFAULT_NAMESPACE, SERVICE_NAME
+from dra.names import is_dns_label, is_dns_subdomain
+from webhook.config import SidecarConfig
+from webhook.image import is_image
 
 if TYPE_CHECKING:
     from certs.cluster import Cluster
@@ -22,17 +26,38 @@ Arguments = argparse._ActionsContainer  # noqa: SLF001 (a parser or a group of i
 
 
 def add_installation(parser: Arguments) -> None:
-    """Declare where the installation's objects are."""
+    """Declare where the installation's objects are: every name that another installation may choose."""
+    label, subdomain = (is_dns_label, "DNS label"), (is_dns_subdomain, "DNS subdomain")
+    _add(parser, "--namespace", "POD_NAMESPACE", DEFAULT_NAMESPACE, "dravirt's namespace", *label)
+    _add(parser, "--service", "DRAVIRT_SERVICE", SERVICE_NAME, "the webhook's Service", *label)
+    _add(parser, "--secret", "DRAVIRT_SECRET", f"{SERVICE_NAME}-tls", "the Secret of the certificates", *subdomain)
+    _add(parser, "--webhooks", "DRAVIRT_WEBHOOKS", "dravirt", "the webhook configurations", *subdomain)
+    text = "such as cluster.local: one name more in the certificate"
+    _add(parser, "--cluster-domain", "DRAVIRT_CLUSTER_DOMAIN", "", text, *subdomain)
+
+
+def add_sidecar_image(parser: Arguments) -> None:
+    """Declare the sidecar's image: manifests give it where kustomize can change it."""
+    text, what = "where the configuration names none", "image reference ([host/]path[:tag][@digest])"
+    _add(parser, "--sidecar-image", "DRAVIRT_SIDECAR_IMAGE", SidecarConfig().image, text, is_image, what)
+
+
+def _add(  # noqa: PLR0917 (a row of a table)
+    parser: Arguments, option: str, variable: str, default: str, text: str, is_right: Callable[[str], bool], what: str
+) -> None:
+    """Declare an option that a manifest may set by a variable as well, which counts where it is not empty."""
+
+    def read(value: str) -> str:
+        if value and not is_right(value):
+            raise argparse.ArgumentTypeError(f"{value[:80]!a} is no {what} ({option} or {variable})")
+        return value or default
+
     parser.add_argument(
-        "--namespace", default=own_namespace(), help="dravirt's namespace (default: POD_NAMESPACE, or %(default)s)"
-    )
-    parser.add_argument("--service", default=SERVICE_NAME, help="the webhook's Service (default: %(default)s)")
-    parser.add_argument("--secret", default=f"{SERVICE_NAME}-tls", help="the Secret (default: %(default)s)")
-    parser.add_argument(
-        "--webhooks", metavar="NAME", default="dravirt", help="the webhook configurations (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--cluster-domain", metavar="DOMAIN", default="", help="such as cluster.local: one name more in the certificate"
+        option,
+        metavar=option.rpartition("-")[2].upper(),
+        type=read,
+        default=os.environ.get(variable, ""),
+        help=f"{text} (default: {variable}, or {default or 'none'})",
     )
 
 

@@ -24,6 +24,7 @@ from cli.manifests import read_manifest, to_json, to_yaml
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.admission import HANDLERS, Handler
+from webhook.authorities import shown
 from webhook.config import Config
 from webhook.configfile import load_config
 from webhook.decision import AdmissionRequest, Decision
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Render the object and return the exit code."""
-    config = load_config(args.config)
+    config = shown(load_config(args.config))
     request, handler = as_request(read_manifest(args.file), config, path=args.file)
     decision = handler.decide(request, config)
     if not _tell(decision):

@@ -7,13 +7,14 @@ examples:
   dravirt webhook --plain-http --host 127.0.0.1 --port 0                     # to try it, on any free port
   curl http://127.0.0.1:PORT/readyz
 
-The paths are /mutate/vm, /mutate/vmi, /mutate/pod and /validate/pod, and for the kubelet /healthz and /readyz. The
-configuration file is read again when it changes, and so are certificates: no connection is lost. SIGTERM drains: the
-server is not ready, goes on answering for --drain-seconds, finishes what is under way and exits with code 0. The log is
-one JSON object a line on stderr.
+The paths are /mutate/vm, /mutate/vmi, /mutate/pod and /validate/pod. Beside them, on --health-port and without TLS,
+there are /healthz and /readyz for the kubelet and /metrics for Prometheus. The configuration file is read again when it
+changes, and so are certificates: no connection is lost. SIGTERM drains: the server is not ready, goes on answering for
+--drain-seconds, finishes what is under way and exits with code 0. The log is one JSON object a line on stderr.
 
 Where the configuration has allocationService, sidecars are answered at /v1/allocations, and the API server is asked: as
-the pod's service account, or outside a cluster by --kubeconfig.
+the pod's service account, or outside a cluster by --kubeconfig. Sidecars trust the authorities of the certificate:
+dravirt's own, those of --tls-ca, or those in the file that allocationService.caFile names.
 """
 
 import argparse
@@ -24,8 +25,10 @@ from certs.agent import Agent
 from certs.files import Files
 from certs.selfmanaged import SelfManaged
 from certs.source import Source
-from cli.installation import add_installation, add_policy, connected, names_of, policy_of
+from cli.installation import add_installation, add_policy, add_sidecar_image, connected, names_of, policy_of
 from webhook import main as webhook
+from webhook.certificates import ServingCertificates
+from webhook.config import Installation
 from webhook.log import configure
 from webhook.readiness import Condition
 from webhook.tls import VERSIONS, ServingTLS
@@ -50,9 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tls-min-version", choices=VERSIONS, default="1.2", help="the least version (default: %(default)s)"
     )
     tls.add_argument("--tls-ciphers", metavar="LIST", default="", help="of TLS 1.2, as OpenSSL names them")
-    group = parser.add_argument_group("self-managed certificates")
+    group = parser.add_argument_group("the installation", "by option, or by the variable that is named")
+    add_sidecar_image(group)
     add_installation(group)
-    add_policy(group)
+    add_policy(parser.add_argument_group("self-managed certificates"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,15 +68,23 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"dravirt webhook: {message}\n")
         return _WRONG_USAGE
     configure(args.log_level)
+    knows_authorities = args.tls_self_managed or args.tls_ca is not None
+    installation = Installation(args.sidecar_image, names_of(args)[0], knows_authorities)
     if args.plain_http:
-        return webhook.serve_webhook(args, None, {})
+        return webhook.serve_webhook(args, installation, None)
     tls = ServingTLS(args.tls_min_version, args.tls_ciphers)
     agent = Agent(_source(args), tls.swap, args.interval.total_seconds())
     if args.tls_cert:
         agent.look()  # files that are wrong stop the start; a Secret may be a while in coming
+    certificates = ServingCertificates(
+        tls.context,
+        lambda: Condition(*agent.health()),
+        agent.numbers,
+        (lambda: agent.authorities) if knows_authorities else None,
+    )
     agent.start()
     try:
-        return webhook.serve_webhook(args, tls.context, {"certificate": lambda: Condition(*agent.health())})
+        return webhook.serve_webhook(args, installation, certificates)
     finally:
         agent.stop()
 

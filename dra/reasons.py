@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NATIVE_CLAIM = "native_claim", "KubeVirt refuses GPUs with claimName beside placeholders"
     PLACEHOLDER_MISMATCH = "placeholder_mismatch", "the placeholders do not match the devices asked for"
     UNTRUSTED_CREATOR = "untrusted_creator", "the launcher pod was not created by KubeVirt's controller"
+    AUTHORITY_UNKNOWN = "authority_unknown", "the authorities that a sidecar must trust are not known yet"
     NO_COMPUTE = "no_compute", "the launcher pod has no container named compute"
     NO_HOOK_FLAG = "no_hook_flag", "compute has no --hook-sidecars argument that holds a number"
     CLAIMS_DROPPED = "claims_dropped", "the API server dropped the pod's resource claims"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from webhook import pod, validation, vm, vmi
+from webhook.authorities import only_with_authority
 from webhook.config import Config
 from webhook.decision import AdmissionRequest, Decision
 
@@ -23,6 +24,6 @@ class Handler:
 HANDLERS: Mapping[str, Handler] = {
     "/mutate/vm": Handler("kubevirt.io", "VirtualMachine", vm.decide),
     "/mutate/vmi": Handler("kubevirt.io", "VirtualMachineInstance", vmi.decide),
-    "/mutate/pod": Handler("", "Pod", pod.decide),
+    "/mutate/pod": Handler("", "Pod", only_with_authority(pod.decide)),
     "/validate/pod": Handler("", "Pod", validation.decide),
 }

@@ -1,16 +1,14 @@
 """The webhook's HTTP application: the admission paths, and FastAPI for everything else."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from http import HTTPStatus
-from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook.admission import HANDLERS, Handler
 from webhook.config import Config
 from webhook.endpoint import AdmissionEndpoint, Event
+from webhook.health import health_router
 from webhook.intake import Intake
 from webhook.lookups import LookUp
 from webhook.readiness import Readiness
@@ -51,21 +49,7 @@ def _others(readiness: Readiness, routes: Sequence[APIRouter]) -> FastAPI:
     """Return what is served beside the admission paths."""
     # No documentation pages: whatever reaches the Service could read them.
     app = FastAPI(title="dravirt", openapi_url=None)
+    app.include_router(health_router(readiness))
     for route in routes:
         app.include_router(route)
-
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """Answer as long as the event loop turns."""
-        return {"status": "ok"}
-
-    @app.get("/readyz")
-    async def readyz(response: Response) -> dict[str, Any]:
-        """Say whether reviews may be sent here, and what is not ready."""
-        conditions = readiness.conditions()
-        ready = all(condition.ready for condition in conditions.values())
-        if not ready:
-            response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
-        return {"ready": ready, "conditions": {name: asdict(each) for name, each in conditions.items()}}
-
     return app

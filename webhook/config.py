@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dra.attributes import AttributeNames
+from dra.contract import DEFAULT_NAMESPACE, SERVICE_NAME
 from dra.intent import Mode, ServiceAddress
 from dra.version import __version__
 
@@ -33,6 +34,17 @@ class SidecarConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Installation:
+    """What the process is told of its installation: defaults of what the file may leave out."""
+
+    sidecar_image: str = SidecarConfig().image
+    service_host: str = f"{SERVICE_NAME}.{DEFAULT_NAMESPACE}.svc"
+    """The name of the Service by which sidecars reach the server, and which its certificate has."""
+    knows_authorities: bool = True
+    """True where the authorities of the server's certificate are known, so that the file need not name them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The configuration of an installation. Source of the keys: `webhook.configfile`."""
 
@@ -44,7 +56,12 @@ class Config:
     allocation_service: ServiceAddress | None = None
     """Where sidecars ask for their devices; None: switched off."""
     ca_file: Path | None = None
-    """What the authority in `allocation_service` is read from."""
+    """What the authorities in `allocation_service` are read from; None: they are those of the server's certificate."""
+
+    @property
+    def lacks_authority(self) -> bool:
+        """True while sidecars could not be told whom to trust: no pod may get one then."""
+        return self.allocation_service is not None and not self.allocation_service.ca
 
     @property
     def kubevirt_controller(self) -> str:

@@ -14,7 +14,7 @@ from dra.fields import Fields
 from dra.intent import NAME_LISTS, Mode, read_attributes, read_environment
 from dra.names import require_dns_label, require_dns_subdomain
 from dra.reasons import Reason
-from webhook.config import Config, Resources, SidecarConfig
+from webhook.config import Config, Installation, Resources, SidecarConfig
 from webhook.image import is_image
 from webhook.log import LEVELS
 from webhook.quantity import parse_quantity, same_quantity
@@ -25,28 +25,33 @@ _WRONG = Reason.INVALID_CONFIGURATION
 _KEYS = ("mode", "sidecar", "kubevirtNamespace", "attributes", "environment", "allocationService")
 _LOOK_EVERY = 1.0  # seconds
 _DEFAULTS = Config()
+_USUAL = Installation()
 
 _log = logging.getLogger(__name__)
 
 
-def load_config(path: Path | str | None) -> Config:
+def load_config(path: Path | str | None, installation: Installation = _USUAL) -> Config:
     """Return the configuration in the file at `path`, the defaults where there is no file; log the warnings.
 
     Raises Refused where the file is wrong, Failed where it cannot be read.
     """
-    if path is None:
-        return _DEFAULTS
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failed(Reason.UNREADABLE, f"{path}: {error}") from error
-    config, warnings = read_config(text, path=str(path))
+    text = "" if path is None else _text(path)
+    config, warnings = read_config(text, path=str(path), installation=installation)
     for warning in warnings:
         _log.warning("%s", warning)
     return with_authority(config)
 
 
-def read_config(text: str, *, path: str) -> tuple[Config, list[str]]:
+def _text(path: Path | str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failed(Reason.UNREADABLE, f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Failed(Reason.UNREADABLE, f"{path}: is not UTF-8: {error}") from error
+
+
+def read_config(text: str, *, path: str, installation: Installation = _USUAL) -> tuple[Config, list[str]]:
     """Return the configuration that the YAML `text` of the file at `path` holds, and a warning per unknown key.
 
     Raises Refused with the file and the path of the wrong field.
@@ -57,13 +62,13 @@ def read_config(text: str, *, path: str) -> tuple[Config, list[str]]:
         raise Refused(_WRONG, f"is not YAML: {error}", path=path) from error
     warnings: list[str] = []
     try:
-        config = _config(Fields.of({} if value is None else value, "", _WRONG), warnings)
+        config = _config(Fields.of({} if value is None else value, "", _WRONG), warnings, installation)
     except Refused as error:
         raise Refused(_WRONG, error.message, path=path) from error
     return config, [f"{path}: {warning}" for warning in warnings]
 
 
-def _config(fields: Fields, warnings: list[str]) -> Config:
+def _config(fields: Fields, warnings: list[str], installation: Installation) -> Config:
     warnings += fields.unknown(_KEYS)
     attributes = fields.mapping("attributes")
     for driver in attributes.raw:
@@ -73,18 +78,18 @@ def _config(fields: Fields, warnings: list[str]) -> Config:
         require_dns_label(namespace, fields.at("kubevirtNamespace"), _WRONG)
     return Config(
         mode=Mode(fields.optional_choice("mode", list(Mode)) or _DEFAULTS.mode),
-        sidecar=_sidecar(fields.mapping("sidecar"), warnings),
+        sidecar=_sidecar(fields.mapping("sidecar"), warnings, installation.sidecar_image),
         kubevirt_namespace=namespace or _DEFAULTS.kubevirt_namespace,
         attributes=read_attributes(attributes),
         environment=read_environment(fields.mapping("environment")),
-        **read_service(fields, warnings),
+        **read_service(fields, warnings, installation),
     )
 
 
-def _sidecar(fields: Fields, warnings: list[str]) -> SidecarConfig:
+def _sidecar(fields: Fields, warnings: list[str], default_image: str) -> SidecarConfig:
     warnings += fields.unknown(("image", "resources", "imagePullSecrets", "logLevel"))
     # An empty `image:` is refused as well: it comes from a template whose value was forgotten.
-    image = fields.text("image") if "image" in fields.raw else _DEFAULTS.sidecar.image
+    image = fields.text("image") if "image" in fields.raw else default_image
     if not is_image(image):
         raise fields.refuse("image", f"must be an image reference ([host/]path[:tag][@digest]), got {image[:80]!r}")
     secrets = [
@@ -135,15 +140,27 @@ def _quantity(fields: Fields, name: str) -> str | None:
 
 
 class ConfigFile:
-    """The configuration in a file, read again when it changes; the last good one counts until the next is good."""
+    """The configuration in a file, read again when it changes; the last good one counts until the next is good.
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+    Without a file it is what the defaults give.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        installation: Installation = _USUAL,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Read the file. Raises Refused or Failed: at the start there is no last good one."""
         self._path = path
+        self._installation = installation
         self._clock = clock
         self._next_look = clock() + _LOOK_EVERY
         self._signature = _signature(path)
-        self._config = load_config(self._path)
+        self._config = load_config(path, installation)
+        self.read_at = time.time()
+        """When the configuration in use was read, in seconds since 1970."""
         self._ca_signature = _signature(self._config.ca_file)
         self.error: DravirtError | None = None
         """Why the file as it is now is not used, None where it is."""
@@ -163,17 +180,20 @@ class ConfigFile:
             return
         self._signature, self._ca_signature = signature, ca_signature
         try:
-            config = load_config(self._path)
+            config = load_config(self._path, self._installation)
             if config.ca_file != self._config.ca_file:
                 self._ca_signature = _signature(config.ca_file)
             self._config = config
         except DravirtError as error:
             # Tried again at every look: what is wrong may be outside, an authority's file that is not there yet.
             if self.error is None or self.error.message != error.message:
-                _log.error("the configuration is not used, the last good one stays: %s", error)
+                fields = {"reason": error.reason}
+                _log.error(
+                    "the configuration is not used, the last good one stays: %s", error, extra={"fields": fields}
+                )
             self.error = error
         else:
-            self.error = None
+            self.error, self.read_at = None, time.time()
             _log.info("the configuration was read again: %s", self._path)
 
 

@@ -34,8 +34,9 @@ def find_access(kubeconfig: Path | None, environ: Mapping[str, str] = os.environ
     """
     try:
         return _in_cluster(environ) if kubeconfig is None else _outside(kubeconfig)
-    except (OSError, UnicodeDecodeError, ssl.SSLError) as error:
-        raise Failed(Reason.UNREADABLE, f"the access to the API server: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is an OSError
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        raise Failed(Reason.UNREADABLE, f"the access to the API server: {why}") from error
 
 
 def _in_cluster(environ: Mapping[str, str]) -> Access:

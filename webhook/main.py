@@ -1,16 +1,19 @@
 """The webhook as one process: configuration, readiness and application put together, and served."""
 
 import argparse
-import ssl
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from webhook.admission import HANDLERS
 from webhook.allocations.parts import allocation_parts
 from webhook.app import create_app
-from webhook.config import Config
+from webhook.authorities import OwnAuthorities
+from webhook.certificates import ServingCertificates
+from webhook.config import Installation
 from webhook.configfile import ConfigFile
+from webhook.health import health_app
 from webhook.log import LEVELS, EventLog
 from webhook.lookups import look_ups
+from webhook.metrics import Metrics, StateCollector
 from webhook.readiness import Check, Condition, Readiness
 from webhook.server import Address, serve
 
@@ -23,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", type=Path, help="the configuration file (default: all defaults)")
     parser.add_argument("--host", default="", help="the address to listen on (default: all)")
     parser.add_argument("--port", type=_port, default=8443, help="the port, 0 for any (default: %(default)s)")
+    parser.add_argument(
+        "--health-port",
+        metavar="PORT",
+        type=_port,
+        default=8081,
+        help="the port for health and metrics in plain HTTP, 0 for any (default: %(default)s)",
+    )
     parser.add_argument(
         "--drain-seconds",
         metavar="N",
@@ -53,31 +63,35 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def serve_webhook(args: argparse.Namespace, tls: ssl.SSLContext | None, checks: Mapping[str, Check]) -> int:
-    """Serve until SIGTERM or SIGINT and return the exit code.
+def serve_webhook(
+    args: argparse.Namespace, installation: Installation, certificates: ServingCertificates | None
+) -> int:
+    """Serve until SIGTERM or SIGINT and return the exit code; without `certificates` in plain HTTP.
 
-    `tls` and the `checks` of its certificate come from outside: where certificates come from is no business of the
-    webhook's. Raises Refused or Failed where it cannot start.
+    Where certificates come from is no business of the webhook's. Raises Refused or Failed where it cannot start.
     """
-    config, configuration = _configuration(args.config)
-    readiness = Readiness({"configuration": configuration, **checks})
-    parts = allocation_parts(config, args.kubeconfig)
-    app = create_app(
-        config, readiness, EventLog("webhook.admission"), look_up=look_ups(parts.cluster), routes=[parts.router]
+    file = ConfigFile(args.config, installation)
+    own = OwnAuthorities(file.current, (certificates.authorities if certificates else None) or str)
+    checks: dict[str, Check] = {"configuration": lambda: _condition(file), "authorities": own.check}
+    if certificates:
+        checks["certificate"] = certificates.check
+    readiness = Readiness(checks)
+    metrics = Metrics(*HANDLERS)
+    metrics.registry.register(StateCollector(readiness, file, certificates.numbers if certificates else None))
+    parts = allocation_parts(own.config, args.kubeconfig, metrics.allocations(EventLog("webhook.allocations")))
+    record = metrics.admissions(EventLog("webhook.admission"))
+    app = create_app(own.config, readiness, record, look_up=look_ups(parts.cluster), routes=[parts.router])
+    serve(
+        app,
+        Address(args.host, args.port),
+        certificates.tls if certificates else None,
+        readiness,
+        drain_seconds=args.drain_seconds,
+        health=(health_app(readiness, metrics.exposition), Address(args.host, args.health_port)),
     )
-    serve(app, Address(args.host, args.port), tls, readiness, drain_seconds=args.drain_seconds)
     return 0
 
 
-def _configuration(path: Path | None) -> tuple[Callable[[], Config], Callable[[], Condition]]:
-    """Return what gives the configuration of the moment, and the check of its file."""
-    if path is None:
-        defaults = Config()
-        return lambda: defaults, lambda: Condition(ready=True)
-    file = ConfigFile(path)
-
-    def check() -> Condition:
-        file.current()
-        return Condition(ready=True, detail=f"the last good one is used: {file.error}" if file.error else "")
-
-    return file.current, check
+def _condition(file: ConfigFile) -> Condition:
+    file.current()
+    return Condition(ready=True, detail=f"the last good one is used: {file.error}" if file.error else "")

@@ -1,22 +1,22 @@
 """The key `allocationService`: it switches the service on and says how sidecars reach it.
 
-One value is needed, the file of the authority that signs the webhook's certificate: a sidecar trusts that one alone.
+A sidecar trusts the authorities of the server's certificate alone: those in a file that is named here, or else those
+that the server knows of itself (`webhook.authorities`).
 """
 
-import os
 import ssl
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit
 
-from dra.contract import DEFAULT_NAMESPACE, SERVICE_NAME, TOKEN_PATH
+from dra.contract import TOKEN_PATH
 from dra.errors import Failed, Refused
 from dra.fields import Fields
 from dra.intent import ServiceAddress
 from dra.names import is_dns_subdomain
 from dra.reasons import Reason
-from webhook.config import Config
+from webhook.config import Config, Installation
 
 KEYS = ("url", "serverName", "caFile")
 MAX_AUTHORITY = 32 * 1024
@@ -31,26 +31,30 @@ class ServiceSettings(TypedDict):
     ca_file: Path | None
 
 
-def read_service(config: Fields, warnings: list[str]) -> ServiceSettings:
+def read_service(config: Fields, warnings: list[str], installation: Installation) -> ServiceSettings:
     """Return the service's settings, both None where the key is absent. Raises Refused."""
     if config.raw.get("allocationService") is None:
         return {"allocation_service": None, "ca_file": None}
     fields = config.mapping("allocationService")
     warnings += fields.unknown(KEYS)
-    host = f"{SERVICE_NAME}.{own_namespace()}.svc"
-    server_name = fields.optional_text("serverName") or host
+    server_name = fields.optional_text("serverName") or installation.service_host
     if not is_dns_subdomain(server_name):
         raise fields.refuse("serverName", f"must be a DNS name in the certificate, got {server_name[:80]!a}")
-    url = fields.optional_text("url") or f"https://{host}:443"
+    url = fields.optional_text("url") or f"https://{installation.service_host}:443"
     if not _is_origin(url):
         raise fields.refuse("url", f"must be https://host[:port], got {url[:80]!a}")
     address = ServiceAddress(url.rstrip("/"), ca="", server_name=server_name, token_path=TOKEN_PATH)
-    return {"allocation_service": address, "ca_file": Path(fields.text("caFile"))}
-
-
-def own_namespace() -> str:
-    """Return the namespace that dravirt runs in: POD_NAMESPACE, which the manifests set from the downward API."""
-    return os.environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE
+    # An empty `caFile:` is refused as well: it comes from a template whose value was forgotten.
+    file = fields.optional_text("caFile")
+    if file == "":
+        raise fields.refuse("caFile", "must name a file, or be left out")
+    if file is None and not installation.knows_authorities:
+        message = (
+            "must name the authorities of the webhook's certificate, since the webhook does not know them:"
+            " it does with --tls-self-managed or with --tls-ca"
+        )
+        raise fields.refuse("caFile", message)
+    return {"allocation_service": address, "ca_file": Path(file) if file else None}
 
 
 def with_authority(config: Config) -> Config:
@@ -64,7 +68,8 @@ def with_authority(config: Config) -> Config:
         pem = config.ca_file.read_text(encoding="ascii")
         ssl.create_default_context(cadata=pem)
     except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is an OSError
-        raise Failed(Reason.UNREADABLE, f"allocationService.caFile: {config.ca_file}: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Failed(Reason.UNREADABLE, f"allocationService.caFile: {config.ca_file}: {why}") from error
     if not pem.strip() or len(pem) > MAX_AUTHORITY:
         message = f"must hold certificates of 1 to {MAX_AUTHORITY} characters in all, got {len(pem)}"
         raise Refused(_WRONG, message, path=f"allocationService.caFile: {config.ca_file}")

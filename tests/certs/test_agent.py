@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 import time
+from dataclasses import replace
 from itertools import chain, repeat
 
 import pytest
@@ -55,6 +56,16 @@ def test_the_numbers_tell_when_what_is_in_use_ends():
     assert made.numbers.ends == {
         name: moment.timestamp() for name, moment in (("server", NOW + days(30)), ("ca", NOW + days(300)))
     }
+
+
+def test_the_authorities_are_those_of_the_last_offer_that_could_be_used():
+    offers = [replace(each, authorities=text) for each, text in ((ONE, b"OLD"), (ONE, b"NEW OLD"))]
+    made, _ = agent(*offers, TORN)
+    seen = [made.authorities]
+    for _ in range(3):
+        looks(made, 1)
+        seen.append(made.authorities)
+    assert seen == ["", "OLD", "NEW OLD", "NEW OLD"]
 
 
 def test_tl17_a_failure_changes_nothing_and_is_told_once(caplog):

@@ -189,7 +189,7 @@ class Replicas:
 
     def start(self, port: int) -> None:
         command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={port}", "--drain-seconds=2"]
-        command += ["--tls-self-managed", f"--kubeconfig={self.plane.kubeconfig(WEBHOOK)}", *LIVES]
+        command += ["--health-port=0", "--tls-self-managed", f"--kubeconfig={self.plane.kubeconfig(WEBHOOK)}", *LIVES]
         command += [f"--namespace={self.namespace}", f"--webhooks={NAME}"]
         self.running[port] = self.processes.start(
             f"certs-{port}", command, environment={"PYTHONPATH": str(TREE), "PATH": "/usr/bin:/bin"}

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
@@ -27,10 +27,12 @@ class WebhookServer:
     folder: Path
     certificate: Certificate
     process: subprocess.Popen[bytes] = field(init=False)
+    program: ClassVar[tuple[str, ...]] = ("-m", "cli")
 
     def __post_init__(self) -> None:
         tls = ["--tls-cert", self.certificate.certificate, "--tls-key", self.certificate.key]
-        command = [sys.executable, "-m", "cli", "webhook", "--host", "127.0.0.1", "--port", "0", *tls, *self.arguments]
+        command = [sys.executable, *self.program, "webhook", "--port", "0", "--health-port", "0", *tls]
+        command += ["--host", "127.0.0.1", *self.arguments]
         with self.log_file.open("wb") as stderr:
             self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, env=dict(os.environ))
 
@@ -45,10 +47,19 @@ class WebhookServer:
     @property
     def port(self) -> int:
         """The port, as soon as the server says so."""
+        return self._said("listening on ")
+
+    @property
+    def health_port(self) -> int:
+        """The port for health and metrics, likewise."""
+        return self._said("health and metrics at ")
+
+    def _said(self, words: str) -> int:
+        """Return the port that the log names after `words`."""
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             for line in self.log_file.read_text().splitlines(keepends=True):
-                if line.endswith("\n") and "listening on" in line:
+                if line.endswith("\n") and words in line:
                     return int(json.loads(line)["message"].rpartition(":")[2])
             time.sleep(0.02)
         raise AssertionError(f"not serving, exit code {self.process.poll()}:\n{self.log_file.read_text()}")
@@ -62,6 +73,10 @@ class WebhookServer:
         """Return a client with its own connections."""
         url = f"https://127.0.0.1:{self.port}"
         return httpx.Client(base_url=url, verify=self.tls, trust_env=False, timeout=20)
+
+    def health(self, path: str) -> httpx.Response:
+        """Ask at the health port."""
+        return httpx.get(f"http://127.0.0.1:{self.health_port}{path}", trust_env=False, timeout=20)
 
     def rss(self) -> int:
         """Return the resident memory in KiB."""

@@ -9,7 +9,7 @@ from dra.attributes import AttributeNames
 from dra.errors import Failed, Refused
 from dra.intent import Mode
 from dra.reasons import Reason
-from webhook.config import Config, Resources, SidecarConfig
+from webhook.config import Config, Installation, Resources, SidecarConfig
 from webhook.configfile import ConfigFile, load_config, read_config
 
 WHOLE = """
@@ -128,7 +128,7 @@ WRONG = {
     "driver": ("attributes: {'GPU': {}}", "attributes.GPU: must be the name of a DRA driver"),
     "attribute": ("attributes: {g.com: {mdevUUID: ['a b']}}", "attributes.g.com.mdevUUID[0]: must be an attribute"),
     "variable": ("environment: {g.com: ['A=B']}", "environment.g.com[0]: must be the name of an environment variable"),
-    "no authority": ("allocationService: {}", "allocationService.caFile: is required"),
+    "an empty file name": ("allocationService: {caFile: ''}", "allocationService.caFile: must"),
     "service without TLS": ("allocationService: {url: 'http://d', caFile: c}", "allocationService.url: must be https:"),
     "service with a path": ("allocationService: {url: 'https://d/p', caFile: c}", "allocationService.url: must be htt"),
     "server name": ("allocationService: {serverName: 'a b', caFile: c}", "allocationService.serverName: must be a DNS"),
@@ -144,8 +144,26 @@ def test_a_wrong_value_refuses_the_file_and_names_the_setting(text, message):
     assert refused.value.reason is Reason.INVALID_CONFIGURATION
 
 
-def test_without_a_file_the_defaults_count():
+def test_without_a_file_the_defaults_count(clock):
     assert load_config(None) == Config()
+    assert ConfigFile(None, clock=clock).current() == Config()
+
+
+IMAGES = {"no file": (None, "r/given:1"), "empty": ("", "r/given:1"), "own": ("sidecar: {image: r/own:1}", "r/own:1")}
+
+
+@pytest.mark.parametrize(("text", "image"), IMAGES.values(), ids=IMAGES)
+def test_the_installations_image_counts_where_the_file_names_none(tmp_path, text, image):
+    file = None if text is None else tmp_path / "config.yaml"
+    if file:
+        file.write_text(text)
+    assert load_config(file, Installation(sidecar_image="r/given:1")).sidecar.image == image
+
+
+def test_a_file_that_is_missing_is_named_once(tmp_path):
+    with pytest.raises(Failed) as failed:
+        load_config(tmp_path / "none.yaml")
+    assert failed.value.message == f"{tmp_path}/none.yaml: No such file or directory"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "not UTF-8"])

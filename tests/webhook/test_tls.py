@@ -1,14 +1,19 @@
 """The server's certificate changes while it serves: no connection is lost, and what cannot be used is not used."""
 
 import argparse
+import base64
+import json
 import ssl
 import threading
 import time
 
 import httpx
+import jsonpatch
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from support.admission import intent_of, launcher_pod
+from support.reviews import review
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
@@ -270,6 +275,38 @@ def test_certificates_change_under_load_without_a_lost_request(server, mount, pa
     assert failures == []
     assert len(answers) > 20
     assert set(answers) == {httpx.codes.OK}
+
+
+def authorities_of(server, path="/mutate/pod"):
+    """Return the authorities in the intent of a pod that is made now."""
+    pod = launcher_pod()
+    with server.client() as client:
+        answer = client.post(path, json=review(pod)).json()["response"]
+    patched = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(answer["patch"])))
+    return intent_of(patched)["service"]["ca"]
+
+
+def test_sidecars_are_given_the_authorities_that_the_certificate_must_lead_to(tmp_path, mount, pairs):
+    config = tmp_path / "config.yaml"
+    config.write_text("allocationService: {}")
+    both = "".join(pair.authority.read_text() for pair in pairs)
+    arguments = ["--drain-seconds=0", "--interval=1s", "--propagation=2s", "--cert-lifetime=1h", f"--config={config}"]
+    files = type(pairs[0])(mount.folder / "tls.crt", mount.folder / "tls.key", pairs[0].authority)
+    server = WebhookServer([*arguments, f"--tls-ca={mount.folder}/ca.crt"], tmp_path, files)
+    try:
+        assert authorities_of(server) == pairs[0].authority.read_text()
+        mount.swap(pairs[0].certificate.read_bytes(), pairs[0].key.read_bytes(), both.encode())
+        wait_until(lambda: authorities_of(server) == both)
+    finally:
+        server.end()
+
+
+def test_a_service_whose_authorities_nobody_knows_stops_the_start_and_says_what_to_set(tmp_path, pairs):
+    config = tmp_path / "config.yaml"
+    config.write_text("allocationService: {}")
+    server = WebhookServer([f"--config={config}"], tmp_path, pairs[0])
+    assert server.wait() == 1
+    assert f"{config}: allocationService.caFile: must name the authorities" in server.log_file.read_text()
 
 
 def test_a_key_that_does_not_fit_stops_the_start(tmp_path, pairs):

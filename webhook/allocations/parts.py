@@ -1,9 +1,10 @@
 """The parts of the allocation service, put together: made only where it is on, since many run without."""
 
-from collections.abc import Callable
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter
 
@@ -14,7 +15,8 @@ from webhook.allocations.service import AllocationService
 from webhook.config import Config
 from webhook.kubeaccess import find_access
 from webhook.kubedra import Cluster
-from webhook.log import EventLog
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,15 @@ class AllocationParts:
     """Gives None while the service is switched off."""
 
 
-def allocation_parts(config: Callable[[], Config], kubeconfig: Path | None) -> AllocationParts:
-    """Return the parts of a server with the configuration of the moment."""
+def allocation_parts(
+    config: Callable[[], Config], kubeconfig: Path | None, record: Callable[[Mapping[str, Any]], None]
+) -> AllocationParts:
+    """Return the parts of a server with the configuration of the moment; `record` is told of each answer.
+
+    Raises Refused or Failed where a kubeconfig is given that is of no use.
+    """
+    if kubeconfig is not None:
+        find_access(kubeconfig)  # whether the service is on now or later
     made: list[Cluster] = []
 
     def cluster() -> Cluster:
@@ -45,9 +54,11 @@ def allocation_parts(config: Callable[[], Config], kubeconfig: Path | None) -> A
 
     if is_on():
         # Before the first request, which would wait for the import, and admissions with it.
-        with suppress(DravirtError):  # (told to the first that asks)
+        try:
             cluster()
+        except DravirtError as error:  # admission does without; who asks is told as well
+            _log.warning("the allocation service: %s", error.message, extra={"fields": {"reason": error.reason}})
     return AllocationParts(
-        allocations_router(lambda: service if is_on() else None, EventLog("webhook.allocations")),
+        allocations_router(lambda: service if is_on() else None, record),
         lambda: cluster() if is_on() else None,
     )

@@ -58,12 +58,13 @@ def allocations_router(service: Callable[[], AllocationService | None], record: 
         started = time.perf_counter()
         try:
             answer = await _answer(request, service())
-            response, event = _answered(answer), _caller(answer)
+            response, event = _answered(answer), {"outcome": "answered", **_caller(answer)}
         except DravirtError as error:
-            response, event = _refused(error), {"reason": error.reason, "detail": error.message}
+            outcome = "failed" if isinstance(error, Failed) else "refused"
+            response, event = _refused(error), {"outcome": outcome, "reason": error.reason, "detail": error.message}
         except Exception:  # noqa: BLE001 (the outermost loop: a defect fails one answer and tells the log why)
             _log.exception("a pod got no answer", extra={"fields": {"reason": Reason.INTERNAL_ERROR}})
-            response, event = _internal_error(), {"reason": Reason.INTERNAL_ERROR}
+            response, event = _internal_error(), {"outcome": "failed", "reason": Reason.INTERNAL_ERROR}
         seconds = time.perf_counter() - started
         record({"message": "allocations", "status": response.status_code, **event, "ms": round(seconds * 1000, 2)})
         return response

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from support.allocations import UUIDS, claim, pod, result
 
+from dra.errors import Failed
 from dra.intent import ServiceAddress
 from dra.reasons import Reason
 from webhook.allocations import route
@@ -14,6 +15,7 @@ from webhook.allocations.parts import allocation_parts
 from webhook.allocations.route import MAX_BODY
 from webhook.app import create_app
 from webhook.config import Config
+from webhook.log import EventLog
 from webhook.readiness import Readiness
 
 PATH = "/v1/allocations"
@@ -24,7 +26,7 @@ class Client:
     """Calls the whole application, in one event loop as a server has it."""
 
     def __init__(self, config, kubeconfig):
-        self.parts = allocation_parts(lambda: config, kubeconfig)
+        self.parts = allocation_parts(lambda: config, kubeconfig, EventLog("webhook.allocations"))
         app = create_app(lambda: config, Readiness({}), print, routes=[self.parts.router])
         self._runner = asyncio.Runner()
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://webhook")
@@ -175,12 +177,20 @@ def test_switched_off_it_says_so_and_asks_nobody(api):
     assert api.asked == []
 
 
-def test_no_access_to_the_api_server_is_a_retry(tmp_path):
-    client = Client(ON, tmp_path / "absent")
+def test_outside_a_cluster_it_says_so_at_the_start_and_to_who_asks(caplog):
+    client = Client(ON, None)
+    assert "KUBERNETES_SERVICE_HOST is not set, and no --kubeconfig is given" in caplog.text
     response = client.ask()
     client.close(was_used=False)
-    assert (response.status_code, response.json()["reason"]) == (503, "unreadable")
+    assert (response.status_code, response.json()["reason"]) == (503, "api_unavailable")
     assert "retry-after" in response.headers
+
+
+@pytest.mark.parametrize("config", [ON, Config()], ids=["on", "off"])
+def test_a_kubeconfig_that_is_not_there_stops_the_start(tmp_path, config):
+    with pytest.raises(Failed, match="absent: No such file or directory") as failed:
+        Client(config, tmp_path / "absent")
+    assert failed.value.reason == "unreadable"
 
 
 def test_the_token_is_in_no_answer_and_no_log(api, client, capfd, caplog):

@@ -8,6 +8,7 @@ from cli.throwaway import issue
 from dra.contract import TOKEN_PATH
 from dra.errors import Failed, Refused
 from dra.intent import ServiceAddress
+from webhook.config import Installation
 from webhook.configfile import ConfigFile, load_config, read_config
 
 
@@ -28,11 +29,21 @@ def test_the_file_of_the_authority_is_enough(tmp_path, ca):
     assert config.allocation_service == ServiceAddress(f"https://{host}:443", ca.read_text(), host, TOKEN_PATH)
 
 
-def test_the_namespace_is_that_of_the_pod(monkeypatch):
-    monkeypatch.setenv("POD_NAMESPACE", "gpus")
-    config, _ = read_config("allocationService: {caFile: c}", path="c")
-    assert config.allocation_service.url == "https://dravirt-webhook.gpus.svc:443"
-    assert config.allocation_service.server_name == "dravirt-webhook.gpus.svc"
+def test_the_address_is_that_of_the_installations_service():
+    installation = Installation(service_host="hook.gpus.svc")
+    config, _ = read_config("allocationService: {caFile: c}", path="c", installation=installation)
+    assert config.allocation_service.url == "https://hook.gpus.svc:443"
+    assert config.allocation_service.server_name == "hook.gpus.svc"
+
+
+def test_a_server_that_knows_its_authorities_needs_no_file():
+    config, warnings = read_config("allocationService: {}", path="c")
+    assert (config.ca_file, config.lacks_authority, warnings) == (None, True, [])
+
+
+def test_a_server_that_does_not_know_them_says_what_to_set():
+    with pytest.raises(Refused, match=r"allocationService\.caFile: must name .* --tls-self-managed or with --tls-ca"):
+        read_config("allocationService: {}", path="c", installation=Installation(knows_authorities=False))
 
 
 def test_an_address_keeps_the_name_of_the_certificate():

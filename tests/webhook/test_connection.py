@@ -1,0 +1,135 @@
+"""Deadlines of connections, with real sockets on a server whose deadlines are short."""
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from support.reviews import review
+from support.webhookserver import WebhookServer
+
+from cli.throwaway import issue
+
+REQUEST, IDLE, HANDSHAKE = 1.0, 4.0, 1.5
+SHORT = f"""
+from webhook import connection, server
+connection.REQUEST_SECONDS, server.KEEP_ALIVE_SECONDS, server.HANDSHAKE_SECONDS = {REQUEST}, {IDLE}, {HANDSHAKE}
+from cli.main import run
+run()
+"""
+LATE = 3.0
+"""What a busy machine may need more."""
+HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+VMI = {"group": "kubevirt.io", "version": "v1", "kind": "VirtualMachineInstance"}
+
+
+class Impatient(WebhookServer):
+    """The server with short deadlines."""
+
+    program = ("-c", SHORT)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("server")
+    running = Impatient(["--drain-seconds", "0"], folder, issue(folder))
+    yield running
+    running.end()
+
+
+@pytest.fixture(params=["TLS", "health port"])
+def connection(server, request):
+    """A connection to one of the two ports."""
+    port = server.port if request.param == "TLS" else server.health_port
+    plain = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connected = server.tls.wrap_socket(plain, server_hostname="localhost") if request.param == "TLS" else plain
+    with connected:
+        yield connected
+
+
+def seconds_until_the_end(connection, *, trickle=b""):
+    """Return how long the server keeps the connection, while a byte of `trickle` is sent every tenth of a second."""
+    begin = time.monotonic()
+    connection.settimeout(0.1)
+    while time.monotonic() < begin + 15:
+        try:
+            if trickle:
+                connection.sendall(trickle[:1])
+                trickle = trickle[1:]
+            if connection.recv(4096) == b"":
+                break
+        except TimeoutError:
+            continue
+        except OSError:  # (reset: it has closed with bytes of ours unread)
+            break
+    return time.monotonic() - begin
+
+
+def ask(connection, request=HEALTHZ):
+    connection.sendall(request)
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_head_that_comes_slowly_ends_the_connection(connection):
+    assert len(HEALTHZ) * 0.1 > 3 * REQUEST
+    assert REQUEST * 0.9 <= seconds_until_the_end(connection, trickle=HEALTHZ) < 3 * REQUEST
+
+
+def test_a_head_that_never_ends_ends_the_connection(connection):
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+    assert REQUEST * 0.9 <= seconds_until_the_end(connection, trickle=b"y" * 1000) <= REQUEST + LATE
+
+
+def test_the_next_head_has_a_deadline_as_well(connection):
+    ask(connection)
+    connection.sendall(b"GET /heal")
+    assert REQUEST * 0.9 <= seconds_until_the_end(connection) <= REQUEST + LATE
+
+
+def test_a_body_that_nobody_reads_has_one_too(connection):
+    ask(connection, HEALTHZ.replace(b"\r\n\r\n", b"\r\nContent-Length: 1000\r\n\r\n"))
+    assert seconds_until_the_end(connection, trickle=b"y" * 1000) <= REQUEST + LATE
+
+
+def test_a_connection_that_sends_nothing_is_kept_as_long_as_an_idle_one_and_no_longer(connection):
+    assert IDLE * 0.9 <= seconds_until_the_end(connection) <= IDLE + LATE
+
+
+def test_an_idle_connection_outlives_the_deadline_of_a_request(connection):
+    ask(connection)
+    deadline = time.monotonic() + 2 * REQUEST
+    connection.settimeout(0.1)
+    while time.monotonic() < deadline:
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    connection.settimeout(20)
+    ask(connection)
+    assert IDLE * 0.9 <= seconds_until_the_end(connection) <= IDLE + LATE
+
+
+def test_a_connection_made_in_advance_serves_a_review_later(server):
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    item = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "vm"}, "spec": {}}
+    body = json.dumps(review(item, VMI, name="vm")).encode()
+    head = b"POST /mutate/vmi HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with server.tls.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.settimeout(1.5 * REQUEST)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        connection.settimeout(20)
+        ask(connection, head % len(body) + body)
+
+
+def test_a_handshake_has_a_deadline(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent:
+        assert HANDSHAKE * 0.9 <= seconds_until_the_end(silent) <= HANDSHAKE + LATE
+
+
+def test_connections_that_ended_late_left_nothing_behind(server):
+    with server.client() as client:
+        assert client.get("/healthz").status_code == httpx.codes.OK
+    assert [line for line in server.log() if line["level"] == "error"] == []

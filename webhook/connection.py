@@ -1,0 +1,69 @@
+"""One connection of a client: HTTP/1.1 whose requests are bounded in the size of their head and in time.
+
+Whatever reaches the Service can open connections. None may be kept open by sending nothing, or a byte now and then.
+"""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD = 64 * 1024
+"""Bytes of a request's line and headers; the API server sends a few hundred."""
+REQUEST_SECONDS = 10.0
+"""For a request to be there as a whole, from its first byte on: twice the timeout of the webhooks."""
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Ends a connection whose requests grow too long in the head or take too long to come.
+
+    A connection that has sent nothing yet is as idle as one between two requests, and ends as late: an API server keeps
+    connections that it opened in advance, and its review must not meet one that closes.
+    Source: net/http, Transport.dialConnFor (a connection that nobody waits for any more goes to the idle ones).
+    """
+
+    _head: int | None = 0
+    """Bytes of the head that is being received, None within a body."""
+    _deadline: asyncio.TimerHandle | None = None
+    """Of the request that has begun and is not there as a whole; most come in one piece and never have one."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # (as it is there)
+        """Begin: idle until the first byte."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, and leave no timer behind."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._end_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come."""
+        if self._head is not None:
+            self._head += len(data)
+        super().data_received(data)
+        if self._head != 0 and self._deadline is None:
+            self._deadline = self.loop.call_later(REQUEST_SECONDS, self._request_is_late)
+        if self._head is not None and self._head > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response(f"The request line and headers are longer than {MAX_HEAD} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """Start the application; what comes now is the body, which it bounds itself."""
+        super().on_headers_complete()
+        self._head = None
+
+    def on_message_complete(self) -> None:
+        """Be ready for the next request."""
+        super().on_message_complete()
+        self._head = 0  # what else came with the end of the message is not counted: it is one read at most
+        self._end_deadline()
+
+    def _request_is_late(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
