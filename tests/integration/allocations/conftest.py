@@ -60,7 +60,12 @@ def server(stack, kubeconfig):
         json.dumps({"allocationService": {"caFile": str(stack.control_plane.authority.pair.certificate)}})
     )
     command = [sys.executable, "-m", "cli", "webhook", f"--host={HOST}", f"--port={PORT}", f"--config={config}"]
-    command += [f"--tls-cert={pair.certificate}", f"--tls-key={pair.key}", f"--kubeconfig={kubeconfig}"]
+    command += [
+        "--health-port=0",
+        f"--tls-cert={pair.certificate}",
+        f"--tls-key={pair.key}",
+        f"--kubeconfig={kubeconfig}",
+    ]
     server = Server(stack.processes, command)
     server.start()
     return server
