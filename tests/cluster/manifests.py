@@ -1,0 +1,58 @@
+"""What `deploy/` holds, as kubectl renders it: overlays, components on them, and what users build on top."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cluster import programs
+from cluster.api import Api, Object, is_true
+from cluster.images import TREE
+from cluster.process import until
+
+DEPLOY = TREE / "deploy"
+OVERLAYS = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
+COMPONENTS = tuple(sorted(path.name for path in (DEPLOY / "components").iterdir()))
+_STAND_INS = Path(__file__).parent / "standins"
+
+
+def render(folder: Path) -> list[Object]:
+    """Return the objects of a kustomization, in the order in which kubectl applies them."""
+    kubectl = programs.build(programs.CONTROL_PLANE)["kubectl"]
+    done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def user_kustomization(
+    folder: Path, resource: Path, components: Sequence[str] = (), more: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a kustomization on top of `resource`, as a user has one, and return its folder."""
+    folder.mkdir(parents=True)
+    kustomization = {
+        "resources": [os.path.relpath(resource, folder)],
+        "components": [os.path.relpath(DEPLOY / "components" / each, folder) for each in components],
+        **(more or {}),
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return folder
+
+
+def find(objects: Sequence[Object], kind: str, name: str = "") -> Object:
+    """Return the one object of a kind, or the one whose name ends so."""
+    (found,) = (each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(name))
+    return found
+
+
+def stand_in_for_operators(api: Api) -> None:
+    """Make the kinds of cert-manager and OpenShift known, as far as `deploy/` uses them."""
+    made = [api.apply(each) for path in sorted(_STAND_INS.iterdir()) for each in yaml.safe_load_all(path.read_text())]
+    until(
+        lambda: all(is_true(api.refresh(each) or {}, "Established") for each in made),
+        seconds=60,
+        what="the kinds of cert-manager and OpenShift",
+    )
