@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from certs.source import Offer, Source
 from dra.errors import DravirtError
+from dra.reasons import Reason
 
 MAX_PAUSE = 60.0
 """Seconds between two looks at most, after failures."""
@@ -95,19 +96,21 @@ class Agent:
         try:
             self.look()
         except DravirtError as error:
-            self._failed(error.message)
+            self._failed(error.message, error.reason)
         except Exception as error:  # noqa: BLE001 (the outermost loop: an agent that ended would let the certificate expire)
             self.numbers.failures += 1
-            self._failed(f"{type(error).__name__}: {error}", exc_info=True)
+            self._failed(f"{type(error).__name__}: {error}", Reason.INTERNAL_ERROR, exc_info=True)
         else:
             if self._error:
                 _log.info("certificates: all is well again")
             self._error, self._failed_in_a_row = "", 0
 
-    def _failed(self, message: str, *, exc_info: bool = False) -> None:
+    def _failed(self, message: str, reason: Reason, *, exc_info: bool = False) -> None:
         self._failed_in_a_row += 1
         if message != self._error:  # once, however long it lasts
-            _log.error("certificates: the last good one stays in use: %s", message, exc_info=exc_info)
+            fields = {"reason": reason}
+            text = "certificates: the last good one stays in use: %s"
+            _log.error(text, message, exc_info=exc_info, extra={"fields": fields})
         self._error = message
 
     def _use(self, offer: Offer) -> None:

@@ -6,6 +6,8 @@ Objects are raw JSON: the client's typed models would lose fields that a newer A
 import base64
 import datetime as dt
 import json
+import logging
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import config as kubeconfigs
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
@@ -33,22 +36,37 @@ _MAX_ANSWER = 4 * 1024 * 1024
 def connect(kubeconfig: Path | None, context: str | None = None, *, in_cluster: bool) -> ApiClient:
     """Return a client of the API server: as the pod's service account, or by a kubeconfig (None: the usual one).
 
-    Raises Refused where the kubeconfig is wrong, Failed where there is none.
+    Raises Refused where the kubeconfig is wrong, Failed where there is none or it cannot be read.
     """
+    # (it tells of retries, and the error at their end says it all)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     settings = Configuration()
-    try:
-        if in_cluster and kubeconfig is None:
+    if in_cluster and kubeconfig is None:
+        try:
             kubeconfigs.load_incluster_config(settings)  # type: ignore[no-untyped-call] # (as it is shipped)
-            settings.proxy = None  # the token goes to the API server alone
-        else:
-            file = str(kubeconfig) if kubeconfig else None
-            kubeconfigs.load_kube_config(file, context, settings)  # type: ignore[no-untyped-call] # (as above)
-    except kubeconfigs.ConfigException as error:
-        if in_cluster and kubeconfig is None:
+        except kubeconfigs.ConfigException as error:
             raise Failed(Reason.API_UNAVAILABLE, f"this is no pod of a cluster: {error}") from error
-        raise Refused(Reason.INVALID_CONFIGURATION, f"the kubeconfig: {error}: name one with --kubeconfig") from error
+        settings.proxy = None  # the token goes to the API server alone
+    else:
+        files = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+        _load_kubeconfig(files, context, settings)
     settings.retries = 1
     return ApiClient(settings)
+
+
+def _load_kubeconfig(files: str, context: str | None, settings: Configuration) -> None:
+    """Load a kubeconfig, or several that are parted by colons, of which some may be missing."""
+    if not any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file):
+        raise Failed(Reason.UNREADABLE, f"{files}: No such file or directory: name a kubeconfig with --kubeconfig")
+    try:
+        kubeconfigs.load_kube_config(files, context, settings)  # type: ignore[no-untyped-call] # (as above)
+    except OSError as error:
+        raise Failed(Reason.UNREADABLE, f"{error.filename or files}: {error.strerror}") from error
+    except (kubeconfigs.ConfigException, yaml.YAMLError) as error:
+        raise Refused(Reason.INVALID_CONFIGURATION, f"the kubeconfig {files}: {error}") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # (the client looks into what was read without a check of its shape)
+        raise Refused(Reason.INVALID_CONFIGURATION, f"{files} holds no kubeconfig: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,8 @@ def send(client: ApiClient, what: str, method: str, path: str, body: object = No
         content = answer.read(_MAX_ANSWER + 1)
         answer.release_conn()
     except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-        raise Failed(Reason.API_UNAVAILABLE, f"{what}: {error!s:.300}") from error
+        why = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason else error
+        raise Failed(Reason.API_UNAVAILABLE, f"{what}: {why!s:.300}") from error
     return Sent(answer.status, answer.headers, content)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dra.errors import DravirtError, Failed
 from dra.version import __version__
 
-REFUSED, FAILED = 1, 3
+REFUSED, WRONG_USAGE, FAILED = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, Command] = {
 
 def main(argv: Sequence[str]) -> int:
     """Run the command that `argv` names and return its exit code."""
+    if not argv:
+        _parser().print_help(sys.stderr)
+        return WRONG_USAGE
     args = _parser().parse_args(argv)
     command = COMMANDS[args.command]
     try:

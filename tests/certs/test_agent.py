@@ -74,8 +74,8 @@ def test_tl17_a_failure_changes_nothing_and_is_told_once(caplog):
     assert [chain for chain, _ in used] == [b"one"]
     assert made.numbers.failures == 3
     assert made.health() == (True, TORN.message)
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-        f"certificates: the last good one stays in use: {TORN.message}"
+    assert [(each.getMessage(), each.fields) for each in caplog.records if each.levelno == logging.ERROR] == [
+        (f"certificates: the last good one stays in use: {TORN.message}", {"reason": "invalid_certificate"})
     ]
     looks(made, 1)
     assert made.health() == (True, "")

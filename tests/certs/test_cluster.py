@@ -134,7 +134,7 @@ def test_the_secret_of_another_controller_is_left_alone(server, cluster, annotat
 
 
 def test_outside_a_cluster_a_kubeconfig_is_asked_for(tmp_path):
-    with pytest.raises(Refused, match="name one with --kubeconfig"):
+    with pytest.raises(Failed, match="name a kubeconfig with --kubeconfig"):
         connect(tmp_path / "none", in_cluster=False)
 
 

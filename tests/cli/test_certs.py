@@ -2,6 +2,8 @@
 
 import json
 import logging
+import re
+import socket
 
 import pytest
 from support.authorities import NAMES, days
@@ -196,6 +198,65 @@ def test_an_api_server_that_refuses_is_worth_another_try(certs, server, action):
     code, out, err = certs(action)
     assert (code, out) == (3, "")
     assert "Secret dravirt-system/dravirt-webhook-tls: 403: refused by the test (reason: api_unavailable)" in err
+
+
+NO_BASE64 = """
+clusters: [{name: c, cluster: {server: https://h, certificate-authority-data: abc}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+BROKEN = {
+    "broken YAML": ("clusters: [", "expected the node content"),
+    "a scalar": ("hello", "holds no kubeconfig"),
+    "a number": ("7", "holds no kubeconfig"),
+    "a list": ("- a\n", "holds no kubeconfig"),
+    "empty": ("", "file is empty"),
+    "a mapping of something else": ("kind: Pod\n", "current-context"),
+    "no such context": ("{clusters: [], users: [], contexts: [], current-context: x}", "with name x in"),
+    "clusters that are none": ("{clusters: 7, users: x, contexts: {}, current-context: x}", "holds no kubeconfig"),
+    "a server's authority that is no base64": (NO_BASE64, "holds no kubeconfig"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_kubeconfig_that_is_none_is_refused_by_its_name(tmp_path, capsys, content, message):
+    file = tmp_path / "kubeconfig"
+    file.write_text(content)
+    code = main(["certs", "status", "--kubeconfig", str(file)])
+    out, err = capsys.readouterr()
+    assert (code, out) == (1, "")
+    assert str(file) in err
+    assert message in err
+    assert err.endswith("(reason: invalid_configuration)\n")
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_a_kubeconfig_that_is_missing_is_named(tmp_path, capsys, monkeypatch, way):
+    missing = str(tmp_path / "missing")
+    monkeypatch.setenv("KUBECONFIG", missing)
+    code = main(["certs", "status", *(["--kubeconfig", missing] if way == "option" else [])])
+    out, err = capsys.readouterr()
+    assert (code, out) == (3, "")
+    assert err.startswith(f"dravirt certs: {missing}: No such file or directory")
+
+
+def test_one_of_several_kubeconfigs_is_enough(server, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{server.kubeconfig}")
+    assert main(["certs", "init"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_an_api_server_that_is_away_is_told_in_one_line(tmp_path, capsys, server):
+    kubeconfig = tmp_path / "away"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    kubeconfig.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", server.kubeconfig.read_text()))
+    code = main(["certs", "status", "--kubeconfig", str(kubeconfig)])
+    out, err = capsys.readouterr()
+    assert (code, out) == (3, "")
+    assert err.count("\n") == 1
+    assert "Connection refused" in err
 
 
 def test_lifetimes_that_cannot_work_are_refused(certs):

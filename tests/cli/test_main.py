@@ -30,9 +30,7 @@ def test_help_lists_every_command(capsys):
     assert all(f"  {name}" in text for name in COMMANDS)
 
 
-@pytest.mark.parametrize(
-    "argv", [[], ["no-such-command"], ["render"], ["render", "a", "b"], ["resolve", "--root", "/"]]
-)
+@pytest.mark.parametrize("argv", [["no-such-command"], ["render"], ["render", "a", "b"]])
 def test_wrong_usage_exits_with_2(argv, capsys):
     with pytest.raises(SystemExit) as ended:
         main(argv)
@@ -41,9 +39,26 @@ def test_wrong_usage_exits_with_2(argv, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_without_a_command_it_teaches_and_is_wrong_usage(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(f"  {name}" in err for name in COMMANDS)
+
+
 def test_a_file_that_cannot_be_read_exits_with_3_and_says_which(capsys):
     assert main(["render", "/nowhere/vm.yaml"]) == 3
     assert "/nowhere/vm.yaml: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--config", "--kubeconfig"])
+def test_a_file_of_the_webhook_that_is_missing_stops_its_start_and_is_named_once(option, tmp_path):
+    missing = tmp_path / "missing"
+    command = [sys.executable, "-m", "cli", "webhook", "--plain-http", "--port=0", "--health-port=0", option, missing]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr.count(str(missing)) == 1
+    assert done.stderr.endswith(f"{missing}: No such file or directory (reason: unreadable)\n")
 
 
 def test_a_broken_object_exits_with_1(tmp_path, capsys):
