@@ -1,4 +1,4 @@
-"""The configuration file: YAML text to a `Config`, and a file that may change while it is used.
+"""The configuration: YAML to a `Config`, and a file or folder that may change while it is used.
 
 A wrong value refuses the whole file, since half a configuration is none that anybody wrote. An unknown key is reported
 and ignored, so that a release starts with the file of the next one after a rollback.
@@ -8,18 +8,19 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from dra.errors import DravirtError, Failed, Refused
+from dra.errors import DravirtError, Refused
 from dra.fields import Fields
 from dra.intent import NAME_LISTS, Mode, read_attributes, read_environment
 from dra.names import require_dns_label, require_dns_subdomain
 from dra.reasons import Reason
 from webhook.config import Config, Installation, Resources, SidecarConfig
+from webhook.configtext import parse, read, signature
 from webhook.image import is_image
 from webhook.log import LEVELS
 from webhook.quantity import parse_quantity, same_quantity
 from webhook.servicekeys import read_service, with_authority
-from webhook.yamltext import load
 
 _WRONG = Reason.INVALID_CONFIGURATION
 _KEYS = ("mode", "sidecar", "kubevirtNamespace", "attributes", "environment", "allocationService")
@@ -31,24 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 def load_config(path: Path | str | None, installation: Installation = _USUAL) -> Config:
-    """Return the configuration in the file at `path`, the defaults where there is no file; log the warnings.
+    """Return the configuration in the file or folder at `path`, the defaults where there is none; log the warnings.
 
-    Raises Refused where the file is wrong, Failed where it cannot be read.
+    Raises Refused where it is wrong, Failed where it cannot be read.
     """
-    text = "" if path is None else _text(path)
-    config, warnings = read_config(text, path=str(path), installation=installation)
+    value = {} if path is None else read(Path(path))
+    config, warnings = _checked(value, str(path), installation)
     for warning in warnings:
         _log.warning("%s", warning)
     return with_authority(config)
-
-
-def _text(path: Path | str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failed(Reason.UNREADABLE, f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise Failed(Reason.UNREADABLE, f"{path}: is not UTF-8: {error}") from error
 
 
 def read_config(text: str, *, path: str, installation: Installation = _USUAL) -> tuple[Config, list[str]]:
@@ -56,13 +48,13 @@ def read_config(text: str, *, path: str, installation: Installation = _USUAL) ->
 
     Raises Refused with the file and the path of the wrong field.
     """
-    try:
-        value = load(text)
-    except ValueError as error:
-        raise Refused(_WRONG, f"is not YAML: {error}", path=path) from error
+    return _checked(parse(text, path=path), path, installation)
+
+
+def _checked(value: Any, path: str, installation: Installation) -> tuple[Config, list[str]]:
     warnings: list[str] = []
     try:
-        config = _config(Fields.of({} if value is None else value, "", _WRONG), warnings, installation)
+        config = _config(Fields.of(value, "", _WRONG), warnings, installation)
     except Refused as error:
         raise Refused(_WRONG, error.message, path=path) from error
     return config, [f"{path}: {warning}" for warning in warnings]
@@ -157,11 +149,11 @@ class ConfigFile:
         self._installation = installation
         self._clock = clock
         self._next_look = clock() + _LOOK_EVERY
-        self._signature = _signature(path)
+        self._signature = signature(path)
         self._config = load_config(path, installation)
         self.read_at = time.time()
         """When the configuration in use was read, in seconds since 1970."""
-        self._ca_signature = _signature(self._config.ca_file)
+        self._ca_signature = signature(self._config.ca_file)
         self.error: DravirtError | None = None
         """Why the file as it is now is not used, None where it is."""
 
@@ -175,14 +167,14 @@ class ConfigFile:
 
     def _look(self) -> None:
         # The signature is taken before the text is read: a change in between is seen at the next look.
-        signature, ca_signature = _signature(self._path), _signature(self._config.ca_file)
-        if (signature, ca_signature) == (self._signature, self._ca_signature) and self.error is None:
+        seen, ca_seen = signature(self._path), signature(self._config.ca_file)
+        if (seen, ca_seen) == (self._signature, self._ca_signature) and self.error is None:
             return
-        self._signature, self._ca_signature = signature, ca_signature
+        self._signature, self._ca_signature = seen, ca_seen
         try:
             config = load_config(self._path, self._installation)
             if config.ca_file != self._config.ca_file:
-                self._ca_signature = _signature(config.ca_file)
+                self._ca_signature = signature(config.ca_file)
             self._config = config
         except DravirtError as error:
             # Tried again at every look: what is wrong may be outside, an authority's file that is not there yet.
@@ -195,14 +187,3 @@ class ConfigFile:
         else:
             self.error, self.read_at = None, time.time()
             _log.info("the configuration was read again: %s", self._path)
-
-
-def _signature(path: Path | None) -> tuple[int, ...] | None:
-    """Return what changes with the file, also where a folder's `..data` link is swapped; None where there is none."""
-    if path is None:
-        return None
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns

@@ -23,7 +23,8 @@ _MAX_DRAIN = 3600
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the configuration file (default: all defaults)")
+    text = "the configuration file, or a folder of such files (default: all defaults)"
+    parser.add_argument("--config", metavar="PATH", type=Path, help=text)
     parser.add_argument("--host", default="", help="the address to listen on (default: all)")
     parser.add_argument("--port", type=_port, default=8443, help="the port, 0 for any (default: %(default)s)")
     parser.add_argument(

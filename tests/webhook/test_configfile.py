@@ -248,6 +248,7 @@ def test_the_last_good_one_stays_until_the_file_is_good_again(file, clock, caplo
     assert "mode: must be one of placeholder, append" in str(config.error)
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1, "an error is logged once per change of the file"
+    assert errors[0].fields == {"reason": "invalid_configuration"}
 
     file.write_text("mode: append\n")
     clock.now += 1
@@ -277,3 +278,60 @@ def test_unknown_keys_are_logged_when_the_file_is_read(file, caplog):
 
     assert ConfigFile(file).current() == Config()
     assert f"{file}: mod: is not a known field: did you mean mode?" in caplog.messages
+
+
+def folder_of(tmp_path, **files):
+    folder = tmp_path / "config"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_the_files_of_a_folder_are_one_configuration(tmp_path):
+    folder = folder_of(tmp_path, config="", openshift="kubevirtNamespace: openshift-cnv\n", append='{"mode": "append"}')
+    (folder / "notes.txt").write_text("mode: none\n")
+
+    assert load_config(folder) == Config(mode=Mode.APPEND, kubevirt_namespace="openshift-cnv")
+
+
+def test_a_key_in_two_files_of_a_folder_is_refused_by_both_names(tmp_path):
+    folder = folder_of(tmp_path, a="mode: append\n", b="mode: placeholder\n")
+
+    with pytest.raises(Refused, match=r"b\.yaml: mode: stands in a\.yaml as well"):
+        load_config(folder)
+
+
+@pytest.mark.parametrize(("text", "message"), [("[]", "must be a mapping"), ("{", "is not YAML")], ids=["list", "yaml"])
+def test_a_file_of_a_folder_that_is_wrong_is_named(tmp_path, text, message):
+    with pytest.raises(Refused, match=rf"b\.yaml: {message}"):
+        load_config(folder_of(tmp_path, a="mode: append\n", b=text))
+
+
+def test_a_file_that_comes_into_the_folder_and_one_that_goes_count(tmp_path, clock):
+    config = ConfigFile(folder_of(tmp_path, config="mode: placeholder\n"), clock=clock)
+    more = tmp_path / "config" / "more.yaml"
+
+    more.write_text("kubevirtNamespace: openshift-cnv\n")
+    clock.now += 1
+    assert config.current().kubevirt_namespace == "openshift-cnv"
+
+    more.unlink()
+    clock.now += 1
+    assert config.current().kubevirt_namespace == "kubevirt"
+
+
+def test_the_swap_of_a_mounted_folder_counts(tmp_path, clock):
+    mount = tmp_path / "mount"
+    for name, mode in (("..old", "placeholder"), ("..new", "append")):
+        (mount / name).mkdir(parents=True)
+        (mount / name / "config.yaml").write_text(f"mode: {mode}\n")
+    (mount / "..data").symlink_to("..old")
+    (mount / "config.yaml").symlink_to("..data/config.yaml")
+    config = ConfigFile(mount, clock=clock)
+
+    (mount / "..tmp").symlink_to("..new")
+    (mount / "..tmp").rename(mount / "..data")
+    clock.now += 1
+
+    assert config.current().mode is Mode.APPEND
