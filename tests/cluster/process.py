@@ -53,12 +53,12 @@ class Process:
             lambda: text.encode() in self.log.read_bytes()[after:], seconds=seconds, what=f"saying {text!r}"
         )
 
-    def stop(self) -> None:
+    def stop(self, grace: float = GRACE) -> None:
         """End the process, at last by SIGKILL."""
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGTERM)
             try:
-                self._popen.wait(GRACE)
+                self._popen.wait(grace)
             except subprocess.TimeoutExpired:
                 self.kill()
 
