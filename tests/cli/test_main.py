@@ -7,7 +7,18 @@ import pytest
 
 from cli.main import COMMANDS, main
 
-HEAVY = ("fastapi", "pydantic", "starlette", "uvicorn", "kubernetes", "httpx", "yaml", "orjson", "cryptography")
+HEAVY = (
+    "fastapi",
+    "pydantic",
+    "starlette",
+    "uvicorn",
+    "kubernetes",
+    "httpx",
+    "yaml",
+    "orjson",
+    "cryptography",
+    "prometheus_client",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
