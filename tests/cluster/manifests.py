@@ -12,6 +12,8 @@ from cluster import programs
 from cluster.api import Api, Object, is_true
 from cluster.images import TREE
 from cluster.process import until
+from webhook.config import Config
+from webhook.configfile import load_config
 
 DEPLOY = TREE / "deploy"
 OVERLAYS = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
@@ -46,6 +48,14 @@ def find(objects: Sequence[Object], kind: str, name: str = "") -> Object:
     """Return the one object of a kind, or the one whose name ends so."""
     (found,) = (each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(name))
     return found
+
+
+def configuration(objects: Sequence[Object], folder: Path) -> Config:
+    """Return the configuration that the webhook of an installation has; `folder` is to be its ConfigMap's mount."""
+    folder.mkdir()
+    for name, text in find(objects, "ConfigMap", "dravirt-config")["data"].items():
+        (folder / name).write_text(text)
+    return load_config(folder)
 
 
 def stand_in_for_operators(api: Api) -> None:

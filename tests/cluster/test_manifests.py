@@ -1,5 +1,6 @@
 """Every overlay, component and sample is taken by the API server as it stands, and by Pod Security `restricted`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from cluster import manifests
 from cluster.api import ApiError
+from cluster.images import TREE
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = "dravirt-manifests"
@@ -40,6 +42,25 @@ def test_the_api_server_takes_every_object_of_an_overlay(api_of_all, tmp_path, o
         folder = tmp_path / str(len(components))
         for item in installation(folder, overlay, *components):
             assert apply_dry(api_of_all, item) == [], item
+
+
+def shown_in_the_docs():
+    """The kustomizations that docs/install.md tells an administrator to write."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", (TREE / "docs" / "install.md").read_text(), re.DOTALL | re.MULTILINE)
+    return [block for block in blocks if "kind: Kustomization" in block]
+
+
+@pytest.mark.parametrize("text", shown_in_the_docs())
+def test_the_api_server_takes_what_a_user_writes_by_the_docs(api_of_all, tmp_path, text):
+    (tmp_path / "dravirt").symlink_to(TREE)
+    (tmp_path / "kustomization.yaml").write_text(text)
+    objects = manifests.render(tmp_path)
+    name = manifests.find(objects, "Namespace")["metadata"]["name"]
+    api_of_all.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    for item in objects:
+        assert apply_dry(api_of_all, item) == [], item
+    assert manifests.configuration(objects, tmp_path / "config")
 
 
 @pytest.mark.parametrize("path", sorted((manifests.DEPLOY / "samples").iterdir()), ids=lambda path: path.stem)
