@@ -8,7 +8,7 @@ from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Settings
 from cli.doctor.finding import Finding
 from cli.doctor.handshake import addresses
-from cli.doctor.settings import container
+from cli.doctor.settings import container, content, with_value
 from webhook.raw import mapping
 
 _ENOUGH = 2
@@ -59,20 +59,18 @@ def check_images(deployment: RawObject, settings: Settings | None) -> Iterator[F
     """Find a sidecar of another version than the webhook."""
     if settings is None or settings.fault:
         return
-    served = container(deployment)
-    images = str(served.get("image")), settings.config.sidecar.image
-    tags = [match["tag"] if (match := _TAG.search(image.partition("@")[0])) else None for image in images]
+    images = str(container(deployment).get("image")), settings.sidecar_image
+    webhook, sidecar = (match["tag"] if (match := _TAG.search(each.partition("@")[0])) else None for each in images)
     subject = f"ConfigMap {settings.namespace}/{settings.name}"
-    if None in tags:
+    if webhook is None or sidecar is None:
         what = f"webhook {images[0]}, sidecar {images[1]}: a tag is missing, so the versions cannot be compared"
         yield Finding(Code.VERSION_UNTOLD, subject, what)
-    elif tags[0] != tags[1]:
+    elif webhook != sidecar:
         what = f"the webhook is {images[0]}, the sidecar {images[1]}"
-        metadata = mapping(deployment, "metadata")
-        image = f"{served.get('name')}={images[0].partition('@')[0].removesuffix(str(tags[0]))}{tags[1]}"
-        remedy = remedies.kubectl(
-            "set", "image", f"deployment/{metadata.get('name')}", image, namespace=str(metadata.get("namespace"))
-        )
+        image = f"{images[1].partition('@')[0].removesuffix(sidecar)}{webhook}"
+        named = {**mapping(content(settings.text), "sidecar"), "image": image}
+        changes = {"data": {settings.key: with_value(settings.text, "sidecar", named)}}
+        remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
         yield Finding(Code.SIDECAR_VERSION, subject, what, remedy)
 
 

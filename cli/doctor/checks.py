@@ -26,8 +26,10 @@ from cli.doctor.facts import SUBJECTS, Facts, Unseen
 from cli.doctor.finding import Finding
 
 _SEE_ALL = (
-    "kubectl apply -k deploy/doctor && kubectl -n dravirt-doctor logs -f job/dravirt-doctor --pod-running-timeout=2m"
+    "kubectl -n dravirt-doctor delete job dravirt-doctor --ignore-not-found && kubectl apply -k deploy/doctor"
+    " && kubectl -n dravirt-doctor logs -f job/dravirt-doctor --pod-running-timeout=2m"
 )
+"""The command for those whose own rights do not do: the Job has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ CHECKS = (
     Check("KubeVirt", versions.check_kubevirt, ("kubevirt",), ("settings",)),
     Check("placeholder permitted", permits.check_permit, ("kubevirt",), ("hyperconverged", "settings")),
     Check("mediated devices kept", mdevs.check_mdevs, ("kubevirt",), ("hyperconverged", "slices", "settings")),
-    Check("webhooks registered", registration.check_registered, ("registrations",)),
+    Check("webhooks registered", registration.check_registered, ("registrations", "place")),
     Check("certificate trusted", trust.check_trust, ("trust", "registrations", "place")),
     Check("webhook answers", dryrun.check_vm, ("tried_vm", "registrations", "place")),
     Check("endpoints", availability.check_endpoints, ("endpoints", "place")),

@@ -20,6 +20,7 @@ from webhook.raw import mapping, mappings, name_of
 _NVIDIA = (
     "helm upgrade --install dra-driver-nvidia-gpu oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
     " -n dra-driver-nvidia-gpu --create-namespace"
+    " --set gpuResourcesEnabledOverride=true"
     " --set featureGates.PassthroughSupport=true --set featureGates.DeviceMetadata=true"
 )
 _GPUS_OWN = re.compile(r"uuid|.*parent.*|.*root.*|.*bus_?root.*", re.IGNORECASE)

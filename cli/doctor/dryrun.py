@@ -11,7 +11,7 @@ from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Verdict
 from cli.doctor.finding import Finding
-from cli.doctor.registration import entries
+from cli.doctor.registration import all_vms, entries
 from cli.doctor.versions import add_flags, parse
 from dra.contract import DEVICES_ANNOTATION
 from dra.reasons import Reason
@@ -96,9 +96,11 @@ def check_vm(verdict: Verdict, registrations: Objects, place: Place) -> Iterator
             for action in ("restart", "status")
         )
         yield Finding(Code.WEBHOOK_UNREACHABLE, subject, f"the API server cannot call it: {why}", remedy)
-    elif verdict.code < _OK and any(each.name == "vm.dravirt.io" for each in entries(registrations)):
+        return
+    asked = next((each for each in entries(registrations) if each.name == "vm.dravirt.io"), None)
+    if asked and verdict.code < _OK:
         what = "the API server took a VM with a wrong annotation: the webhook's rules or selectors leave it out"
-        yield Finding(Code.WEBHOOK_NOT_ASKED, subject, what, "kubectl apply -f deploy/base/webhooks.yaml")
+        yield Finding(Code.WEBHOOK_NOT_ASKED, subject, what, all_vms(asked, place))
 
 
 def _switch_on(version: str) -> str:

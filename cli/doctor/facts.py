@@ -37,13 +37,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The configuration file of the webhook in its ConfigMap: `config`, or what is wrong with it."""
+    """The configuration of the webhook in its ConfigMap, whose files are one: `config`, or what is wrong with it."""
 
     namespace: str
     name: str
     key: str
+    """The file to add to, and `text`, what it holds."""
     text: str
     config: Config
+    sidecar_image: str
+    """As configured, or as the Deployment gives it."""
     fault: str = ""
 
 

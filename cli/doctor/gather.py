@@ -153,7 +153,8 @@ def _settings(server: Server, deployment: RawObject | Unseen, place: Place) -> S
     item = server.get(f"/api/v1/namespaces/{place.namespace}/configmaps/{name}")
     if isinstance(item, Unseen):
         return item
-    return settings.read_settings(item or {"metadata": {"name": name, "namespace": place.namespace}}, key)
+    absent = {"metadata": {"name": name, "namespace": place.namespace}}
+    return settings.read_settings(item or absent, key, deployment)
 
 
 def _trust(

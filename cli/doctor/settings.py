@@ -16,6 +16,11 @@ from webhook.configfile import read_config
 from webhook.raw import mapping, mappings, name_of
 from webhook.yamltext import load
 
+_SIDECAR_IMAGE = "dravirt.io/sidecar-image"
+"""The annotation of the Deployment's pods by which the webhook is given the sidecar's image."""
+_MAIN = "config.yaml"
+"""The file of a folder of configuration that is the administrator's own."""
+
 
 def container(deployment: RawObject) -> RawObject:
     """Return the container that serves the webhooks: the first."""
@@ -40,23 +45,34 @@ def config_map(deployment: RawObject) -> tuple[str, str] | None:
     served = container(deployment)
     path = PurePosixPath(option(served, "--config"))
     for mount in mappings(served, "volumeMounts"):
-        if str(mount.get("mountPath")).rstrip("/") == str(path.parent):
+        mounted = str(mount.get("mountPath")).rstrip("/")
+        if mounted in {str(path), str(path.parent)}:
+            key = _MAIN if mounted == str(path) else path.name
             for volume in mappings(deployment, "spec", "template", "spec", "volumes"):
                 if name_of(volume) == name_of(mount) and (name := name_of(mapping(volume, "configMap"))):
-                    return name, path.name
+                    return name, key
     return None
 
 
-def read_settings(item: RawObject, key: str) -> Settings:
-    """Return the settings in the ConfigMap's `key`, as the webhook reads them."""
-    metadata, text = mapping(item, "metadata"), mapping(item, "data").get(key)
-    fault, config = "" if isinstance(text, str) else f"it has no key {key}", Config()
-    if isinstance(text, str):
-        try:
-            config, _ = read_config(text, path=key)
-        except Refused as error:
-            fault = error.message
-    return Settings(str(metadata.get("namespace")), str(metadata.get("name")), key, str(text or ""), config, fault)
+def read_settings(item: RawObject, key: str, deployment: RawObject) -> Settings:
+    """Return the settings in a ConfigMap, as the webhook reads them from the folder of the file `key`."""
+    metadata, data = mapping(item, "metadata"), mapping(item, "data")
+    fault, config, files = "", Config(), {}
+    try:
+        files = {name: content(text) for name, text in sorted(data.items())}
+        together = {name: value for each in files.values() for name, value in each.items()}
+        config, _ = read_config(json.dumps(together), path=key)
+    except ValueError as error:
+        fault = f"it is not YAML: {error}"
+    except Refused as error:
+        fault = error.message
+    if key not in data:
+        fault = f"it has no key {key}"
+    given = mapping(deployment, "spec", "template", "metadata", "annotations").get(_SIDECAR_IMAGE)
+    named = any("image" in mapping(each, "sidecar") for each in files.values())
+    image = config.sidecar.image if named or not given else str(given)
+    text = str(data.get(key) or "")
+    return Settings(str(metadata.get("namespace")), str(metadata.get("name")), key, text, config, image, fault)
 
 
 def check_settings(settings: Settings | None) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def budget() -> Raw:
 
 def settings(text: str = TEXT):
     metadata = {"name": "dravirt-config", "namespace": NAMESPACE}
-    return read_settings({"metadata": metadata, "data": {"config.yaml": text}}, "config.yaml")
+    return read_settings({"metadata": metadata, "data": {"config.yaml": text}}, "config.yaml", deployment())
 
 
 def endpoint_slice(*, ready: bool = True) -> Raw:

@@ -376,6 +376,13 @@ def test_the_webhooks_are_those_that_deploy_registers():
     assert {item["kind"]: tuple(each["name"] for each in item["webhooks"]) for item in registrations()} == WEBHOOKS
 
 
+def test_a_webhook_that_is_not_asked_is_set_as_deploy_registers_it():
+    operations = patch_in(the_finding(prepared(tried_vm=Verdict(201))).remedy)
+    shown = registrations()[0]["webhooks"][0]
+    for each in operations[1:]:
+        assert each["value"] == shown.get(each["path"].rpartition("/")[2], {})
+
+
 def test_the_rights_are_those_that_deploy_gives():
     rules = yaml.safe_load((ROOT / "deploy" / "base" / "rbac-allocations.yaml").read_text())["rules"]
     given = {
