@@ -3,19 +3,18 @@
 Prints a table; nothing is asserted. `python -m cluster bench` runs it in a sandbox.
 """
 
-import datetime as dt
 import sys
 import time
-from pathlib import Path
 
 from cluster import handler, machines, sandbox, stack, watching
-from cluster.api import Object
+from cluster.cgroups import memory_of
 from cluster.images import SIDECAR_IMAGE
 from cluster.stack import Stack
 
 LIMITS = ("50m", "100m", "200m", None)
 NAMESPACE = "bench"
 SIDECAR = "dravirt-hook"
+STEPS = ("scheduled", "sidecar started", "served", "pod ready", "hook answered")
 
 
 def main() -> int:
@@ -26,7 +25,7 @@ def main() -> int:
         _ = cluster.kubevirt, cluster.node, cluster.drivers, cluster.dravirt
         cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         cluster.api.apply(machines.template(NAMESPACE, "vgpu", machines.request("time-sliced")))
-        sys.stdout.write("limit  scheduled  sidecar-started  served  pod-ready  hook-answered  sidecar-memory\n")
+        sys.stdout.write(f"limit  {'  '.join(f'{each:>15}' for each in STEPS)}  sidecar's memory\n")
         for limit in LIMITS:
             sys.stdout.write(_line(limit, *_measure(cluster, limit)))
             sys.stdout.flush()
@@ -47,28 +46,16 @@ def _measure(cluster: Stack, limit: str | None) -> tuple[list[float], int]:
     ready = time.time() - began
     handler.define(cluster.node, pod, watching.vmi_of(api, NAMESPACE))
     answered = time.time() - began
-    started, served = (_started(pod, name) - began for name in (SIDECAR, "guest-console-log"))
-    memory = _memory(cluster.node.pid(pod, SIDECAR))
+    started = cluster.node.started_at(pod, SIDECAR) - began
+    served = cluster.node.wrote_at(pod, SIDECAR, "serving on") - began
+    memory, _ = memory_of(cluster.node.pid(pod, SIDECAR))
     watching.clear(api, NAMESPACE)
     return [scheduled, started, served, ready, answered], memory
 
 
-def _started(pod: Object, container: str) -> float:
-    """Return when a container started: the kubelet gives whole seconds."""
-    (status,) = (each for each in pod["status"]["initContainerStatuses"] if each["name"] == container)
-    return dt.datetime.fromisoformat(status["state"]["running"]["startedAt"]).timestamp()
-
-
-def _memory(pid: int) -> int:
-    """Return the memory of a process's control group, without the page cache (version 1 of control groups)."""
-    groups = dict(line.split(":", 2)[1:] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())
-    statistics = Path(f"/sys/fs/cgroup/memory{groups['memory']}/memory.stat").read_text()
-    return int(dict(line.split() for line in statistics.splitlines())["rss"])
-
-
 def _line(limit: str | None, steps: list[float], memory: int) -> str:
-    cells = "  ".join(f"{each:6.1f} s" for each in steps)
-    return f"{limit or 'none':5}  {cells}  {memory / 2**20:5.1f} MiB\n"
+    cells = "  ".join(f"{each:13.2f} s" for each in steps)
+    return f"{limit or 'none':5}  {cells}  {memory / 2**20:11.1f} MiB\n"
 
 
 if __name__ == "__main__":

@@ -37,6 +37,17 @@ def sweep_cgroups() -> None:
                 _remove(group)
 
 
+def memory_of(pid: int) -> tuple[int, int]:
+    """Return what the control group of a process uses of memory, without the page cache, and its limit, in bytes."""
+    groups = dict(line.split(":", 2)[1:] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())
+    if "memory" in groups:  # version 1
+        group, limit, used = ROOT / "memory" / groups["memory"].lstrip("/"), "memory.limit_in_bytes", "rss"
+    else:
+        group, limit, used = ROOT / groups[""].lstrip("/"), "memory.max", "anon"
+    statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(statistics[used]), int((group / limit).read_text())
+
+
 def _hierarchies() -> Iterator[Path]:
     if (ROOT / "cgroup.controllers").exists():
         yield ROOT

@@ -1,6 +1,8 @@
 """A node: containerd, a kubelet and kube-proxy, all on this machine."""
 
+import datetime as dt
 import json
+import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -46,6 +48,20 @@ class Node:
         metadata = pod["metadata"]
         folder = self.folder / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}" / container
         return "".join(path.read_text() for path in sorted(folder.glob("*.log")))
+
+    def wrote_at(self, pod: Object, container: str, text: str) -> float:
+        """Return when a container wrote its first line with `text`, in seconds since 1970."""
+        line = next(each for each in self.logs(pod, container).splitlines() if text in each)
+        return dt.datetime.fromisoformat(line.split()[0]).timestamp()
+
+    def started_at(self, pod: Object, container: str) -> float:
+        """Return when a container's first process was started, in seconds since 1970.
+
+        The kubelet gives whole seconds. Source: proc_pid_stat(5), starttime.
+        """
+        ticks = int(Path(f"/proc/{self.pid(pod, container)}/stat").read_text().rpartition(")")[2].split()[19])
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
 
     def execute(self, pod: Object, container: str, *command: str) -> str:
         """Run a command in a container and return its output. Raises CalledProcessError."""

@@ -12,6 +12,7 @@ from support.domains import host_devices, source
 
 from cluster import handler, machines, watching
 from cluster.api import conditions
+from cluster.cgroups import memory_of
 from cluster.process import until
 
 pytestmark = pytest.mark.node
@@ -44,18 +45,10 @@ def started_at(pod, container):
     return dt.datetime.fromisoformat(watching.status_of(pod, container)["state"]["running"]["startedAt"])
 
 
-def process_started_at(pid):
-    """When a process was started, in hundredths of a second. Source: proc_pid_stat(5), starttime."""
-    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return dt.datetime.fromtimestamp(booted + ticks / os.sysconf("SC_CLK_TCK"), dt.UTC)
-
-
 def test_it_serves_before_compute_starts(node, start):
     pod = start()
 
-    (serving,) = (each for each in node.logs(pod, SIDECAR).splitlines() if "serving on" in each)
-    assert dt.datetime.fromisoformat(serving.split()[0]) < process_started_at(node.pid(pod, "compute"))
+    assert node.wrote_at(pod, SIDECAR, "serving on") < node.started_at(pod, "compute")
 
 
 def test_it_runs_as_qemu_without_any_privilege(node, start):
@@ -69,15 +62,8 @@ def test_it_runs_as_qemu_without_any_privilege(node, start):
     mounts = [line.split() for line in (proc / "mountinfo").read_text().splitlines()]
     (options,) = (each[5] for each in mounts if each[4] == "/")
     assert "ro" in options.split(",")
-    assert memory_limit(proc) == 64_000_000 // mmap.PAGESIZE * mmap.PAGESIZE
-
-
-def memory_limit(proc):
-    """The limit of a process's control group, in version 1 or 2 of them: the kernel counts in pages."""
-    groups = dict(line.split(":", 2)[1:] for line in (proc / "cgroup").read_text().splitlines())
-    if "memory" in groups:
-        return int(Path(f"/sys/fs/cgroup/memory{groups['memory']}/memory.limit_in_bytes").read_text())
-    return int(Path(f"/sys/fs/cgroup{groups['']}/memory.max").read_text())
+    _, limit = memory_of(node.pid(pod, SIDECAR))
+    assert limit == 64_000_000 // mmap.PAGESIZE * mmap.PAGESIZE, "64M: the kernel counts in pages"
 
 
 def test_without_metadata_the_owner_reads_what_is_missing(stack, node, drivers, start, namespace):
