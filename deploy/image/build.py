@@ -32,7 +32,7 @@ def code() -> None:
     # Compiled here, since the root of a pod is read-only; by the content of the source, not by its date, and not
     # checked at run time, since the source does not change there.
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    if not compileall.compile_dir(packages, quiet=1, workers=1, invalidation_mode=unchecked):
+    if not compileall.compile_dir(packages, quiet=1, force=True, invalidation_mode=unchecked):
         sys.exit("a module cannot be compiled")
     date = int(os.environ["SOURCE_DATE_EPOCH"])
     for path in (TARGET, *TARGET.rglob("*")):
