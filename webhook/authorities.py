@@ -42,8 +42,9 @@ class OwnAuthorities:
             return Condition(ready=True)
         if not self._text:
             return Condition(ready=False, detail="the authorities of the webhook's certificate are not known yet")
+        # Waiting would not help, and without a ready replica no VM could even be changed.
         message = f"the authorities have {len(self._text)} characters, a sidecar takes {MAX_AUTHORITY}: set caFile"
-        return Condition(ready=False, detail=message)
+        return Condition(ready=True, detail=f"no pod can be injected: {message}")
 
 
 def only_with_authority(decide: Decide) -> Decide:
@@ -53,8 +54,8 @@ def only_with_authority(decide: Decide) -> Decide:
         decision = decide(request, config)
         if decision.reason is Reason.INJECTED and config.lacks_authority:
             message = (
-                "the authorities of dravirt's webhook are not known yet, and the sidecar must know whom to trust;"
-                " KubeVirt tries again by itself, and the webhook's /readyz says what it waits for"
+                "the sidecar must know whom to trust, and the authorities of dravirt's webhook are not known yet;"
+                " KubeVirt tries again by itself, and the webhook's /readyz says what is in the way"
             )
             return Decision.deny(Reason.AUTHORITY_UNKNOWN, message)
         return decision
