@@ -102,6 +102,7 @@ class CertServer:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 20
+    disable_nagle_algorithm = True  # head and body are two writes: the second must not wait for the client's word
 
     def do_GET(self) -> None:
         self._reply("GET", None)
