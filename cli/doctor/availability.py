@@ -18,7 +18,7 @@ _TAG = re.compile(r":(?P<tag>\w[\w.-]{0,127})$", re.ASCII)
 def check_endpoints(endpoints: Objects, place: Place) -> Iterator[Finding]:
     """Find a Service with nothing behind it."""
     if not addresses(endpoints):
-        remedy = _restart(place.service, place.namespace)
+        remedy = remedies.restart(place.service, place.namespace)
         subject = f"Service {place.namespace}/{place.service}"
         yield Finding(Code.NO_ENDPOINTS, subject, "no ready server is behind it", remedy)
 
@@ -32,7 +32,7 @@ def check_deployment(deployment: RawObject, budgets: Objects) -> Iterator[Findin
     ready = mapping(deployment, "status").get("readyReplicas") or 0
     if not ready and wanted:
         what = f"none of its {wanted} replicas is ready"
-        yield Finding(Code.NOT_READY, subject, what, _restart(name, namespace))
+        yield Finding(Code.NOT_READY, subject, what, remedies.restart(name, namespace))
     elif not ready:
         remedy = remedies.kubectl("scale", f"deployment/{name}", f"--replicas={_ENOUGH}", namespace=namespace)
         yield Finding(Code.NOT_READY, subject, "it is scaled to 0", remedy)
@@ -41,7 +41,7 @@ def check_deployment(deployment: RawObject, budgets: Objects) -> Iterator[Findin
         yield Finding(Code.FEW_REPLICAS, subject, f"it has {wanted} replica", remedy)
     elif ready < wanted:
         what = f"{ready} of its {wanted} replicas are ready"
-        yield Finding(Code.FEW_REPLICAS, subject, what, _restart(name, namespace))
+        yield Finding(Code.FEW_REPLICAS, subject, what, remedies.restart(name, namespace))
     labels = mapping(deployment, "spec", "template", "metadata", "labels")
     if wanted >= _ENOUGH and not any(_selects(each, labels) for each in budgets):
         selector = mapping(deployment, "spec", "selector", "matchLabels")
@@ -72,14 +72,6 @@ def check_images(deployment: RawObject, settings: Settings | None) -> Iterator[F
         changes = {"data": {settings.key: with_value(settings.text, "sidecar", named)}}
         remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
         yield Finding(Code.SIDECAR_VERSION, subject, what, remedy)
-
-
-def _restart(deployment: str, namespace: str) -> str:
-    actions = (
-        remedies.kubectl("rollout", action, f"deployment/{deployment}", namespace=namespace)
-        for action in ("restart", "status")
-    )
-    return " && ".join(actions)
 
 
 def _selects(budget: RawObject, labels: RawObject) -> bool:

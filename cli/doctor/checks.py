@@ -1,6 +1,7 @@
 """All checks: which facts each needs, and what comes of a look at a cluster.
 
-A check is run where the facts that it needs were seen. Others that it uses may be unseen: it is given None for them.
+A check is run where the facts that it needs were seen. Others may be unseen, and it is given None for them: what it
+uses makes it say more, and what it mends by only makes its command better.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,23 +35,24 @@ _SEE_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question to a cluster. `run` is given the facts it needs, then those it uses."""
+    """A question to a cluster. `run` is given the facts it needs, then those it uses, then those it mends by."""
 
     name: str
     run: Callable[..., Iterable[Finding]]
     needs: tuple[str, ...]
     uses: tuple[str, ...] = ()
+    mends_by: tuple[str, ...] = ()
 
 
 CHECKS = (
     Check("Kubernetes", versions.check_kubernetes, ("version", "served")),
     Check("DRA", dryrun.check_pod, ("tried_pod", "version")),
     Check("KubeVirt", versions.check_kubevirt, ("kubevirt",), ("settings",)),
-    Check("placeholder permitted", permits.check_permit, ("kubevirt",), ("hyperconverged", "settings")),
-    Check("mediated devices kept", mdevs.check_mdevs, ("kubevirt",), ("hyperconverged", "slices", "settings")),
+    Check("placeholder permitted", permits.check_permit, ("kubevirt",), ("settings",), ("hyperconverged",)),
+    Check("mediated devices kept", mdevs.check_mdevs, ("kubevirt",), ("slices", "settings"), ("hyperconverged",)),
     Check("webhooks registered", registration.check_registered, ("registrations", "place")),
     Check("certificate trusted", trust.check_trust, ("trust", "registrations", "place")),
-    Check("webhook answers", dryrun.check_vm, ("tried_vm", "registrations", "place")),
+    Check("webhook answers", dryrun.check_vm, ("tried_vm", "place"), (), ("registrations",)),
     Check("endpoints", availability.check_endpoints, ("endpoints", "place")),
     Check("replicas", availability.check_deployment, ("deployment", "budgets")),
     Check("versions", availability.check_images, ("deployment", "settings")),
@@ -90,14 +92,14 @@ def diagnose(facts: Facts, checks: Iterable[Check] = CHECKS) -> Diagnosis:
     findings: list[Finding] = []
     well, unseen = [], {}
     for check in checks:
-        given = {name: getattr(facts, name) for name in (*check.needs, *check.uses)}
+        given = {name: getattr(facts, name) for name in (*check.needs, *check.uses, *check.mends_by)}
         missing = {name: value.why for name, value in given.items() if isinstance(value, Unseen)}
         unseen.update(missing)
         found: list[Finding] = []
         if missing.keys().isdisjoint(check.needs):
             found = list(check.run(*(None if name in missing else value for name, value in given.items())))
         findings += found
-        if not missing and all(each.severity is Severity.INFO for each in found):
+        if missing.keys() <= set(check.mends_by) and all(each.severity is Severity.INFO for each in found):
             well.append(check.name)
     findings += [Finding(Code.UNSEEN, SUBJECTS[name], why, _SEE_ALL) for name, why in unseen.items()]
     return Diagnosis(tuple(sorted(findings, key=lambda each: _ORDER.index(each.severity))), tuple(well))

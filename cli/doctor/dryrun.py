@@ -11,7 +11,7 @@ from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Verdict
 from cli.doctor.finding import Finding
-from cli.doctor.registration import all_vms, entries
+from cli.doctor.registration import register_vms
 from cli.doctor.versions import add_flags, parse
 from dra.contract import DEVICES_ANNOTATION
 from dra.reasons import Reason
@@ -84,23 +84,18 @@ def check_pod(verdict: Verdict, version: str) -> Iterator[Finding]:
         yield Finding(Code.NO_NATIVE_SIDECARS, "API server", what, _gate_on("SidecarContainers"))
 
 
-def check_vm(verdict: Verdict, registrations: Objects, place: Place) -> Iterator[Finding]:
-    """Find a webhook that is not asked or does not answer. One that is not registered is told elsewhere."""
+def check_vm(verdict: Verdict, place: Place, registrations: Objects | None) -> Iterator[Finding]:
+    """Find a webhook that is not asked or does not answer. What others deny says nothing of it."""
     if _OURS in verdict.message and Reason.INVALID_ANNOTATION in verdict.message:
         return
     subject = "webhook vm.dravirt.io"
     if _FAILED in verdict.message:
         _, _, why = verdict.message.partition(f"{_FAILED}: ")
-        remedy = " && ".join(
-            remedies.kubectl("rollout", action, f"deployment/{place.service}", namespace=place.namespace)
-            for action in ("restart", "status")
-        )
+        remedy = remedies.restart(place.service, place.namespace)
         yield Finding(Code.WEBHOOK_UNREACHABLE, subject, f"the API server cannot call it: {why}", remedy)
-        return
-    asked = next((each for each in entries(registrations) if each.name == "vm.dravirt.io"), None)
-    if asked and verdict.code < _OK:
-        what = "the API server took a VM with a wrong annotation: the webhook's rules or selectors leave it out"
-        yield Finding(Code.WEBHOOK_NOT_ASKED, subject, what, all_vms(asked, place))
+    elif verdict.code < _OK:
+        what = "the API server took a VM with a wrong annotation: no webhook of dravirt was asked about it"
+        yield Finding(Code.WEBHOOK_NOT_ASKED, subject, what, register_vms(registrations or (), place))
 
 
 def _switch_on(version: str) -> str:

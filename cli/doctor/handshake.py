@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from cli.doctor.facts import Objects, RawObject
 from webhook.raw import mapping, mappings
@@ -35,33 +35,27 @@ def handshakes(where: Sequence[tuple[str, int]], name: str, bundles: Iterable[by
 
     None where no server can be reached from here.
     """
-    reached = next(_reachable(where[:_TRIES]), None)
-    return None if reached is None else {bundle: _refusal(reached, name, bundle) for bundle in set(bundles)}
-
-
-def _reachable(where: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    for address in where:
+    wanted = set(bundles)
+    for address in where[:_TRIES]:
         try:
-            socket.create_connection(address, _SECONDS).close()
+            return {bundle: _refusal(address, name, bundle) for bundle in wanted}
         except OSError:
+            # Something between here and there: it says nothing of what API servers see.
             continue
-        yield address
+    return None
 
 
 def _refusal(address: tuple[str, int], name: str, bundle: bytes) -> str:
+    """Return why the certificate is refused. Raises OSError where none is shown."""
     try:
         context = ssl.create_default_context(cadata=bundle.decode("ascii")) if bundle.strip() else None
-    except (ssl.SSLError, UnicodeDecodeError, ValueError):
+    except (ssl.SSLError, UnicodeDecodeError):
         context = None
-    if context is None:
-        return "it holds no certificate"
-    try:
-        with (
-            socket.create_connection(address, _SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=name),
-        ):
-            return ""
-    except ssl.SSLCertVerificationError as error:
-        return f"{error.verify_message}"
-    except OSError as error:
-        return f"no handshake: {error}"
+    with socket.create_connection(address, _SECONDS) as connection:
+        if context is None:
+            return "it holds no certificate"
+        try:
+            with context.wrap_socket(connection, server_hostname=name):
+                return ""
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message

@@ -21,7 +21,7 @@ _PERMITTED = ("permittedHostDevices", "mediatedDevices")
 
 
 def check_mdevs(
-    kubevirt: RawObject | None, hyperconverged: RawObject | None, slices: Objects | None, settings: Settings | None
+    kubevirt: RawObject | None, slices: Objects | None, settings: Settings | None, hyperconverged: RawObject | None
 ) -> Iterator[Finding]:
     """Find a KubeVirt that deletes mediated devices: an error where a driver publishes some, else a warning."""
     if kubevirt is None or _leaves_all(kubevirt):

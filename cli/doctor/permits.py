@@ -18,7 +18,7 @@ _PATH = ("permittedHostDevices", "pciHostDevices")
 
 
 def check_permit(
-    kubevirt: RawObject | None, hyperconverged: RawObject | None, settings: Settings | None
+    kubevirt: RawObject | None, settings: Settings | None, hyperconverged: RawObject | None
 ) -> Iterator[Finding]:
     """Find a placeholder that is not permitted, or is in the wrong way."""
     if kubevirt is None or (settings and settings.config.mode is Mode.APPEND):

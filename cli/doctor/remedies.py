@@ -30,6 +30,13 @@ def apply(*items: Mapping[str, Any]) -> str:
     return f"printf %s {shlex.quote(_compact(whole))} | kubectl apply -f -"
 
 
+def restart(deployment: str, namespace: str) -> str:
+    """Return the command that restarts a Deployment and waits until it is up."""
+    return " && ".join(
+        kubectl("rollout", action, f"deployment/{deployment}", namespace=namespace) for action in ("restart", "status")
+    )
+
+
 def put(item: Mapping[str, Any], path: Sequence[str], value: Any, *, append: bool = False) -> list[Operation]:
     """Return the JSON Patch that puts `value` at `path` of the object, or appends it to the list there.
 

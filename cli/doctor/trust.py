@@ -6,6 +6,7 @@ Judged from the Secret where it can be read, else by a TLS handshake with the se
 import base64
 import binascii
 import datetime as dt
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from certs.cabundle import authorities, bundles, mend
@@ -15,9 +16,15 @@ from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Trust
 from cli.doctor.finding import Finding
-from cli.doctor.registration import entries
-from webhook.raw import mapping
+from cli.doctor.registration import Entry, entries
+from dra.contract import SERVICE_NAME
+from webhook.raw import annotations, mapping
 
+_WEBHOOKS = "dravirt"
+"""The name of the webhook configurations where nothing else is said."""
+_OPENSHIFT = "service.beta.openshift.io/originating-service-name"
+_OPENSHIFT_INJECTS = "service.beta.openshift.io/inject-cabundle"
+"""What OpenShift's service CA writes on a Secret of its own, and where it is to set the caBundle."""
 _NOT_LED_TO = "no authority in it signed the certificate"
 
 
@@ -50,37 +57,52 @@ def check_trust(trust: Trust, registrations: Objects, place: Place) -> Iterator[
     """Find a certificate that API servers would not take."""
     if trust.fault:
         subject = f"Secret {place.namespace}/{_name(trust.secret)}"
-        yield Finding(Code.CERTIFICATE, subject, f"the certificate: {trust.fault}", _renewal(trust, place))
+        yield Finding(
+            Code.CERTIFICATE, subject, f"the certificate: {trust.fault}", _renewal(trust, registrations, place)
+        )
     for each in entries(registrations):
         if why := trust.distrust.get(each.name):
-            remedy = _mending(trust, [item for item in registrations if item.get("kind") == each.kind])
-            yield Finding(Code.CA_BUNDLE, each.subject, f"its caBundle: {why}", remedy or _kept_by_dravirt(place))
+            yield Finding(
+                Code.CA_BUNDLE, each.subject, f"its caBundle: {why}", _mending(trust, each, registrations, place)
+            )
 
 
-def _mending(trust: Trust, registrations: Sequence[RawObject]) -> str:
-    """Return the command that puts the Secret's authorities into each caBundle, "" where it holds none."""
+def _mending(trust: Trust, entry: Entry, registrations: Objects, place: Place) -> str:
+    """Return the command after which each caBundle of the configuration leads to the certificate."""
+    (item,) = (each for each in registrations if _is(each, entry))
+    if trust.secret and _OPENSHIFT in annotations(trust.secret):
+        resource, mark = entry.kind.lower(), f"{_OPENSHIFT_INJECTS}=true"
+        return remedies.kubectl("annotate", "--overwrite", resource, entry.configuration, mark)
     bundle = _data(trust.secret).get(BUNDLE) if trust.secret else None
     if not bundle:
-        return ""
+        return _certs(("init",), entry.configuration, trust, place)
     # Without the version: the command is pasted later, and its tests are by name.
-    commands = []
-    for item in registrations:
-        operations = [each for each in mend(item, bundle) if each["path"] != "/metadata/resourceVersion"]
-        if operations:
-            name = str(mapping(item, "metadata").get("name"))
-            commands.append(remedies.patch(str(item["kind"]).lower(), name, operations))
-    return " && ".join(commands)
+    operations = [each for each in mend(item, bundle) if each["path"] != "/metadata/resourceVersion"]
+    return remedies.patch(entry.kind.lower(), entry.configuration, operations)
 
 
-def _renewal(trust: Trust, place: Place) -> str:
+def _renewal(trust: Trust, registrations: Objects, place: Place) -> str:
     """Return how a new certificate is made: by dravirt where the Secret has its authority's key, else by its keeper."""
-    if trust.secret and AUTHORITY_KEY in _data(trust.secret):
-        return f"dravirt certs rotate --cert --namespace {place.namespace}"
+    if trust.secret and _data(trust.secret).get(AUTHORITY_KEY):
+        name = next((each.configuration for each in entries(registrations)), _WEBHOOKS)
+        return _certs(("rotate", "--cert"), name, trust, place)
     return remedies.kubectl("delete", "secret", _name(trust.secret), namespace=place.namespace)
 
 
-def _kept_by_dravirt(place: Place) -> str:
-    return f"dravirt certs init --namespace {place.namespace}"
+def _certs(action: Sequence[str], configuration: str, trust: Trust, place: Place) -> str:
+    """Return a `dravirt certs` command line for this installation."""
+    words = [*action, "--namespace", place.namespace]
+    for option, value, usual in (
+        ("--service", place.service, SERVICE_NAME),
+        ("--secret", _name(trust.secret) if trust.secret else f"{place.service}-tls", f"{SERVICE_NAME}-tls"),
+        ("--webhooks", configuration, _WEBHOOKS),
+    ):
+        words += [option, value] if value != usual else []
+    return shlex.join(("dravirt", "certs", *words))
+
+
+def _is(item: RawObject, entry: Entry) -> bool:
+    return item.get("kind") == entry.kind and mapping(item, "metadata").get("name") == entry.configuration
 
 
 def _name(secret: RawObject | None) -> str:

@@ -488,7 +488,7 @@ def test_a_user_with_the_rights_of_one_namespace(stack, doctor, api, tmp_path):
     assert {"VirtualMachines", "a dry run of a pod with a claim", "a dry run of a VM that asks wrongly"}.isdisjoint(
         unseen
     )
-    assert json.loads(done.stdout)["well"] == ["Kubernetes", "DRA"]
+    assert json.loads(done.stdout)["well"] == ["Kubernetes", "DRA", "webhook answers"]
     text = doctor("-n", namespace, output="text").stdout
     assert "things not seen" in text
     assert 'cannot list resource "kubevirts"' in text

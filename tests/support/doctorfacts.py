@@ -103,8 +103,8 @@ def settings(text: str = TEXT):
 
 def endpoint_slice(*, ready: bool = True) -> Raw:
     return {
-        "endpoints": [{"addresses": ["10.0.0.7"], "conditions": {"ready": ready}}],
-        "ports": [{"port": 8443}],
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": ready}}],
+        "ports": [{"port": 9}],
     }
 
 

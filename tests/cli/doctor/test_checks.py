@@ -35,7 +35,7 @@ from support.examples import ROOT
 from certs.certificates import issue, new_authority, write_certificates
 from cli.doctor.checks import BEFORE_UNINSTALL, CHECKS, diagnose
 from cli.doctor.codes import Code
-from cli.doctor.facts import SUBJECTS, Facts, Right, Rights, Unseen, Verdict
+from cli.doctor.facts import SUBJECTS, Facts, Place, Right, Rights, Unseen, Verdict
 from cli.doctor.finding import Finding
 from cli.doctor.registration import WEBHOOKS
 from cli.doctor.rights import ALLOCATIONS
@@ -345,6 +345,59 @@ def test_the_ca_bundle_is_mended_with_the_authorities_of_the_secret():
     good = registrations()[0]["webhooks"][0]["clientConfig"]["caBundle"]
     assert [each["value"] for each in operations if each["op"] == "add"] == [good] * 3
     assert "resourceVersion" not in findings[0].remedy
+
+
+def test_the_service_ca_of_openshift_is_asked_to_set_the_ca_bundle():
+    kept = secret(**{"ca.crt": b"", "ca.key": b""})
+    kept["metadata"]["annotations"] = {"service.beta.openshift.io/originating-service-name": "dravirt-webhook"}
+    findings = diagnose(prepared(registrations=registrations(b""), secret=kept)).findings
+    assert findings[-1].remedy == (
+        "kubectl annotate --overwrite validatingwebhookconfiguration dravirt"
+        " service.beta.openshift.io/inject-cabundle=true"
+    )
+
+
+def test_a_certificate_is_renewed_by_whoever_keeps_it():
+    own = the_finding(prepared(secret=expired()))
+    assert own.remedy == "dravirt certs rotate --cert --namespace dravirt-system"
+    others = expired()
+    del others["data"]["ca.key"]
+    finding = the_finding(prepared(secret=others))
+    assert finding.remedy == "kubectl -n dravirt-system delete secret dravirt-webhook-tls"
+
+
+def test_commands_know_an_installation_of_other_names():
+    items = registrations(b"")
+    for each in items:
+        each["metadata"]["name"] = "acme-dravirt"
+    place = Place("acme", "acme-dravirt-webhook")
+    trust = trust_by_handshakes({b"": "it holds no certificate"}, items)
+    remedy, *_ = (each.remedy for each in diagnose(prepared(registrations=items, trust=trust, place=place)).findings)
+    assert remedy == (
+        "dravirt certs init --namespace acme --service acme-dravirt-webhook --secret acme-dravirt-webhook-tls"
+        " --webhooks acme-dravirt"
+    )
+    gone = the_finding(prepared(registrations=registrations()[1:], place=place))
+    assert gone.remedy.startswith("sed 's/dravirt-system/acme/g; s/dravirt-webhook/acme-dravirt-webhook/g' deploy/")
+
+
+def test_a_webhook_that_answers_is_seen_without_the_right_to_see_that_it_is_registered():
+    assert "webhook answers" in diagnose(prepared(registrations=Unseen("forbidden"), trust=Unseen("forbidden"))).well
+    unasked = diagnose(prepared(registrations=Unseen(""), trust=Unseen(""), tried_vm=Verdict(201))).findings
+    assert unasked[0].code is Code.WEBHOOK_NOT_ASKED
+    assert unasked[0].remedy.endswith("-f deploy/base/webhooks.yaml")
+
+
+def test_a_vm_whose_instancetype_asks_is_stopped_before_the_uninstall():
+    pattern = {
+        "kind": "VirtualMachinePreference",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"annotations": {"dravirt.io/devices": "a100"}},
+    }
+    machine = vm(asks=None)
+    machine["spec"]["preference"] = {"name": "gpu", "kind": "virtualmachinepreference"}
+    (finding,) = diagnose(prepared(machines=(machine,), instances=(), patterns=(pattern,)), BEFORE_UNINSTALL).findings
+    assert '"runStrategy":"Halted"' in finding.remedy
 
 
 def test_no_key_is_shown():

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import socket
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -99,7 +100,18 @@ def test_a_user_of_one_namespace_is_told_what_he_does_not_see(doctor, server):
     code, out, _ = doctor("-n", "team-a", "-o", "json")
     assert code == 0
     assert found(out) == {"unseen"}
-    assert json.loads(out)["well"] == ["Kubernetes", "DRA"]
+    assert json.loads(out)["well"] == ["Kubernetes", "DRA", "webhook answers"]
+
+
+def test_each_thing_alone_may_be_unseen(doctor, server):
+    doctor()
+    paths = {path for method, path in server.asked if method == "GET"} - {"/version"}
+    for path in sorted(paths):
+        server.forbidden = {path}
+        code, out, err = doctor("-o", "json")
+        assert (code, err) == (0, ""), (path, out)
+        # (without the Secret a handshake is tried, and nobody listens where the facts say)
+        assert found(out) == {"unseen"}, path
 
 
 def test_where_nothing_may_be_created_nothing_is_concluded(doctor, server):
@@ -289,6 +301,20 @@ def test_without_the_secret_a_wrong_ca_bundle_is_seen_as_well(doctor, server, se
 
 def test_a_server_that_cannot_be_reached_is_not_judged(doctor, server):
     del server.items[SECRET]
-    server.items[ENDPOINTS] = [{"endpoints": [{"addresses": ["127.0.0.1"]}], "ports": [{"port": 9}]}]
     code, out, _ = doctor("-o", "json")
+    assert (code, found(out)) == (0, {"unseen"})
+
+
+def test_something_in_between_that_ends_the_connection_is_not_judged(doctor, server):
+    del server.items[SECRET]
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def hang_up():
+            proxy.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        server.items[ENDPOINTS][0]["ports"] = [{"port": proxy.getsockname()[1]}]
+        code, out, _ = doctor("-o", "json")
+        thread.join()
     assert (code, found(out)) == (0, {"unseen"})
