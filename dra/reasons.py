@@ -37,6 +37,7 @@ class Reason(StrEnum):
     INVALID_ANNOTATION = "invalid_annotation", "the dravirt.io/devices annotation is wrong"
     NAME_CONFLICT = "name_conflict", "a device has the name of something else"
     NATIVE_CLAIM = "native_claim", "KubeVirt refuses GPUs with claimName beside placeholders"
+    CLAIM_TWICE = "claim_twice", "one ResourceClaim is named by the VM itself and by the annotation"
     PLACEHOLDER_MISMATCH = "placeholder_mismatch", "the placeholders do not match the devices asked for"
     UNTRUSTED_CREATOR = "untrusted_creator", "the launcher pod was not created by KubeVirt's controller"
     AUTHORITY_UNKNOWN = "authority_unknown", "the authorities that a sidecar must trust are not known yet"

@@ -21,6 +21,7 @@ from hooksidecar.files import entries, read_file
 MAX_DRIVERS = 16
 """Drivers that one request is read from; more than one is rare."""
 _SUFFIX = "-metadata.json"
+_DIRECT = "resourceclaims"
 
 
 class MetadataFiles:
@@ -57,14 +58,16 @@ class MetadataFiles:
 
     def _claim(self, entry: ClaimedRequest) -> Path:
         if entry.request.claim is not None:
-            return self._folder / "resourceclaims" / entry.request.claim
+            return self._folder / _DIRECT / entry.request.claim
         return self._folder / "resourceclaimtemplates" / entry.pod_claim
 
     def _requests(self, claim: Path) -> list[str]:
         """Return the requests of the claim for which there is metadata: a folder for each."""
         names = entries(claim, within=self._folder)
         if names is None:
-            raise _not_yet(f"{claim} is not there")
+            # A copy of a generated claim has it: then the path is made of another pod claim's name.
+            hint = " (nor would it be, if the claim has the annotation resource.kubernetes.io/pod-claim-name)"
+            raise _not_yet(f"{claim} is not there{hint if claim.parent.name == _DIRECT else ''}")
         return [name for name in names if is_dns_label(name)]
 
     def _request(self, folder: Path) -> list[AllocatedDevice]:

@@ -4,6 +4,7 @@ A placeholder is an entry of `spec.domain.devices.gpus` with the resource that n
 the VM has a VFIO device: it raises memlock, adds 1Gi and reports the VM as not migratable.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from dra.contract import PLACEHOLDER_RESOURCE
@@ -21,6 +22,23 @@ def check_devices(asked: Asked, spec: RawObject, mode: Mode, *, path: str) -> No
     names = frozenset(asked.device_names)
     _check_host_devices(spec, names, f"{path}.domain.devices.hostDevices")
     _check_gpus(spec, names, mode, f"{path}.domain.devices.gpus")
+    entries = enumerate(mappings(spec, "resourceClaims"))
+    check_claims(asked, {index: entry.get("resourceClaimName") for index, entry in entries}, f"{path}.resourceClaims")
+
+
+def check_claims(asked: Asked, native: Mapping[int, object], path: str) -> None:
+    """Refuse a claim asked for by name that the list at `path` names as well: by position, what its entries name.
+
+    A pod with two entries for one claim is never scheduled: its devices are counted twice.
+    """
+    names = {claim.claim for claim in asked.claims if claim.claim is not None}
+    for index, name in native.items():
+        if name in names:
+            message = (
+                f"ResourceClaim {name!r:.80} is asked for by the annotation too, and a pod that names a claim twice is"
+                " never scheduled: remove one of the two"
+            )
+            raise Refused(Reason.CLAIM_TWICE, message, path=f"{path}[{index}].resourceClaimName")
 
 
 def missing_placeholders(asked: Asked, spec: RawObject) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from dra.version import __version__
 from webhook import sidecar
 from webhook.annotation import Asked
 from webhook.config import Config
+from webhook.devices import check_claims
 from webhook.launcher import PROVISIONING, HookFlag, Launcher
 from webhook.obstacles import Obstacle
 from webhook.patch import Operation, Path, remove, replace
@@ -94,9 +95,10 @@ def _find_compute(launcher: Launcher) -> tuple[Path, HookFlag]:
 
 def _claims(launcher: Launcher, asked: Asked) -> list[Operation]:
     ours = {claim.name for claim in asked.claims}
-    for index, (name, _, _) in enumerate(launcher.claims):
+    for index, name, _, _ in launcher.claims:
         if name in ours:
             raise Obstacle(name, f"spec.resourceClaims[{index}]").error()
+    check_claims(asked, {index: claim for index, _, claim, _ in launcher.claims}, "spec.resourceClaims")
     return launcher.ground.append([claim.as_pod_claim() for claim in asked.claims], "spec", "resourceClaims")
 
 

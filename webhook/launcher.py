@@ -5,7 +5,7 @@ The facts are a small hashable value: pods of one shape have the same, and so th
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -97,8 +97,9 @@ class Launcher:
     has_socket_volume: bool
     mounts_sockets: bool
     pull_secrets: tuple[str, ...]
-    claims: tuple[tuple[str, str | None, str | None], ...]
-    """The entries of `spec.resourceClaims` under names such as ours: name, claim, template."""
+    claims: tuple[tuple[int, str, str | None, str | None], ...]
+    """The entries of `spec.resourceClaims` under names such as ours or with a claim that is named directly:
+    position, name, claim, template."""
     marker: str | None
     """The mode in the marker annotation, "" for a strange one. VMI annotations reach the pod: it proves nothing."""
     has_sidecar: bool
@@ -129,7 +130,7 @@ class Launcher:
             has_socket_volume=named(parts.volumes, SOCKET_VOLUME) is not None,
             mounts_sockets=named(mappings(compute, "volumeMounts"), SOCKET_VOLUME) is not None,
             pull_secrets=tuple(_short(name_of(each)) for each in mappings(spec, "imagePullSecrets")[:_MOST]),
-            claims=tuple(map(_claim, filter(_may_be_ours, mappings(spec, "resourceClaims"))))[:_MOST],
+            claims=tuple(_claims(mappings(spec, "resourceClaims")))[:_MOST],
             marker=_read_marker(pod),
             has_sidecar=named(parts.init_containers, SIDECAR_CONTAINER) is not None,
             is_migration_target="kubevirt.io/migrationJobUID" in labels(pod),
@@ -141,7 +142,8 @@ class Launcher:
 
     def holds(self, claims: Iterable[PodClaim]) -> bool:
         """True if the pod has each of `claims`."""
-        return all((claim.name, claim.claim, claim.template) in self.claims for claim in claims)
+        there = {tuple(entry) for _, *entry in self.claims}
+        return all((claim.name, claim.claim, claim.template) in there for claim in claims)
 
 
 @lru_cache
@@ -187,13 +189,11 @@ def _count_placeholders(amounts: list[tuple[str, RawObject]]) -> int:
     return int(count) if count == count.to_integral_value() else -1
 
 
-def _may_be_ours(entry: RawObject) -> bool:
-    return name_of(entry).startswith(POD_CLAIM_PREFIX)
-
-
-def _claim(entry: RawObject) -> tuple[str, str | None, str | None]:
-    claim, template = entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
-    return _short(name_of(entry)), _text(claim), _text(template)
+def _claims(entries: list[RawObject]) -> Iterator[tuple[int, str, str | None, str | None]]:
+    for index, entry in enumerate(entries):
+        name, claim = name_of(entry), _text(entry.get("resourceClaimName"))
+        if claim is not None or name.startswith(POD_CLAIM_PREFIX):
+            yield index, _short(name), claim, _text(entry.get("resourceClaimTemplateName"))
 
 
 def _quantity(value: object) -> str:

@@ -18,7 +18,7 @@ from dra.reasons import Reason
 from webhook.annotation import annotation_of, read_asked
 from webhook.decision import AdmissionRequest, Decision, RawObject
 from webhook.kubedra import Cluster
-from webhook.raw import mapping, mappings
+from webhook.raw import annotations, mapping, mappings
 
 SECONDS = 0.3
 """For all look-ups of one admission, which has 5 s."""
@@ -31,6 +31,12 @@ LookUp = Callable[[AdmissionRequest, Decision], Awaitable[tuple[str, ...]]]
 _log = logging.getLogger(__name__)
 
 _TAKES_EFFECT = (Reason.ACCEPTED, Reason.COPIED, Reason.PLACEHOLDERS_ADDED)
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+"""On a claim that a controller made from a template: its driver puts the metadata below the pod claim's name.
+
+On a claim that is named directly, a copy of such a one, it says nothing true, and the sidecar cannot know the name.
+Source: k8s.io/dynamic-resource-allocation/kubeletplugin, metadata.go.
+"""
 # A device class or request selects a driver by CEL. Source: k8s.io/api/resource/v1, CELDeviceSelector.
 _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']{1,253})["']""")
 
@@ -88,7 +94,10 @@ async def _look_up(cluster: Cluster, namespace: str, claim: PodClaim) -> list[st
         return [f"there is no {kind} {name!r:.70} here{await _near(cluster, plural, namespace, name)}"]
     drivers = await _drivers(cluster, mapping(found, "spec", "spec") or mapping(found, "spec"))
     silent = [driver for driver in drivers if not await _publishes(cluster, driver)]
-    return [f"{kind} {name!r:.50}: driver {driver:.60} publishes no device" for driver in silent]
+    lines = [f"{kind} {name!r:.50}: driver {driver:.60} publishes no device" for driver in silent]
+    if claim.claim is not None and POD_CLAIM_ANNOTATION in annotations(found):
+        lines.append(f"ResourceClaim {name!r:.50}: {POD_CLAIM_ANNOTATION} hides its metadata: remove that annotation")
+    return lines
 
 
 async def _near(cluster: Cluster, plural: str, namespace: str, name: str) -> str:

@@ -54,10 +54,16 @@ def test_the_annotation_is_denied_in_the_words_shown(annotation, denial):
     assert refused.value.reason == "invalid_annotation"
 
 
+def naming_a_claim(item, claim):
+    item["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": claim}]
+    return item
+
+
 # A VMI for each row of the table of what does not fit, in its order.
 UNFIT = [
     (vmi(ONE, gpus=[{"name": "gpu0", "deviceName": "nvidia.com/A40"}]), PLACEHOLDER),
     (vmi(ONE, gpus=[{"name": "own", "claimName": "c", "requestName": "r"}]), PLACEHOLDER),
+    (naming_a_claim(vmi(MINE), "mine"), PLACEHOLDER),
     (vmi(ONE, gpus=[PLACEHOLDER_GPU | {"name": "gpu9"}]), PLACEHOLDER),
     (vmi(ONE, gpus=[PLACEHOLDER_GPU]), APPEND),
     (vmi(ONE, hostDevices=[PLACEHOLDER_GPU]), PLACEHOLDER),

@@ -43,6 +43,16 @@ def test_direct_claim_is_found_below_its_own_name(tmp_path):
     assert names(ask(tmp_path, claim="lab-claim", request="vgpu")) == ["v0"]
 
 
+def test_direct_claim_whose_metadata_is_elsewhere_is_told_why(tmp_path):
+    """A copy of a generated claim has its annotation: the driver writes below that pod claim's name."""
+    write_metadata(template_folder(tmp_path, "vgpu", pod_claim="gpu"), allocated("v0"))
+    answer = ask(tmp_path, claim="lab-claim", request="vgpu")
+    assert isinstance(answer, Failed)
+    assert "resourceclaims/lab-claim is not there" in answer.message
+    assert "annotation resource.kubernetes.io/pod-claim-name" in answer.message
+    assert "annotation" not in ask(tmp_path, request="vgpu").message
+
+
 def test_entry_without_request_takes_all_requests_of_its_claim(tmp_path):
     write_metadata(template_folder(tmp_path, "right"), allocated("v1"))
     write_metadata(template_folder(tmp_path, "left"), allocated("v0"))

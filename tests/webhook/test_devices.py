@@ -176,6 +176,23 @@ def test_what_collides_is_refused_with_its_path(spec: dict, reason: Reason, text
     assert caught.value.message.startswith(text)
 
 
+def test_a_claim_that_the_vm_names_itself_is_refused_in_either_mode():
+    template, direct = {"name": "x", "resourceClaimTemplateName": "mine"}, {"name": "y", "resourceClaimName": "mine"}
+    for mode in Mode:
+        with pytest.raises(Refused) as caught:
+            check_devices(
+                asked([{"name": "a", "resourceClaimName": "mine"}]),
+                {"resourceClaims": [template, direct]},
+                mode,
+                path="spec",
+            )
+        assert caught.value.reason is Reason.CLAIM_TWICE
+        assert caught.value.message.startswith(
+            "spec.resourceClaims[1].resourceClaimName: ResourceClaim 'mine' is asked"
+        )
+    check_devices(asked([entry("a")]), {"resourceClaims": [template, direct, None]}, Mode.PLACEHOLDER, path="spec")
+
+
 @pytest.mark.parametrize("name", ["gpu of the name", "native gpu of the name", "host device of the name"])
 def test_names_are_refused_in_append_mode_too(name: str):
     spec, reason, text = CONFLICTS[name]

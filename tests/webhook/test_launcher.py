@@ -218,6 +218,16 @@ def test_claims_are_compared_in_full(present: object, there: bool):
     assert Launcher.of(pod).holds([PodClaim("dravirt-a", None, "x", ())]) is there
 
 
+def test_claims_named_directly_keep_their_place_and_templates_of_others_are_no_facts():
+    pod = launcher_pod()
+    pod["spec"]["resourceClaims"] = [
+        {"name": "a", "resourceClaimTemplateName": "t"},
+        {"name": "b", "resourceClaimName": "x"},
+        {"name": "dravirt-c", "resourceClaimTemplateName": "t"},
+    ]
+    assert Launcher.of(pod).claims == ((1, "b", "x", None), (2, "dravirt-c", None, "t"))
+
+
 def test_pods_that_differ_in_names_alone_have_the_same_facts():
     one, other = launcher_pod(), launcher_pod()
     other["metadata"] |= {"generateName": "virt-launcher-other-", "managedFields": [{"manager": "x"}]}

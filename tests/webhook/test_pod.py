@@ -229,8 +229,8 @@ def test_forged_provisioning_annotation_makes_no_provisioning_pod(text: str):
     assert not validation.decide(create(bare), PLACEHOLDER).allowed
 
 
-def provisioning_pod() -> dict:
-    item = launcher_pod()
+def provisioning_pod(devices: str = "a100-1-10c") -> dict:
+    item = launcher_pod(devices)
     item["metadata"]["annotations"][PROVISIONING] = "true"
     compute_of(item)["command"] = ["/bin/bash", "-c", "echo", "bound PVCs"]
     return item
@@ -310,6 +310,33 @@ def test_name_that_is_taken_is_denied(kind: str, entry: dict, field: str, name: 
         Reason.NAME_CONFLICT,
         f"{field}: {name!r} is a name that dravirt needs: rename it in the VM",
     )
+
+
+NATIVE = [
+    ([{"name": "n", "resourceClaimName": "mine"}], 0),
+    ([{"name": "t", "resourceClaimTemplateName": "mine"}, {"name": "dravirt-x", "resourceClaimName": "mine"}], 1),
+]
+
+
+@pytest.mark.parametrize("ephemeral", [False, True], ids=["launcher", "provisioning"])
+@pytest.mark.parametrize(("present", "index"), NATIVE, ids=["by its name", "by a name such as ours"])
+def test_claim_that_the_vm_names_itself_is_denied_since_the_pod_would_never_be_scheduled(
+    present: list, index: int, ephemeral: bool
+):
+    direct = json.dumps([{"name": "gpu0", "resourceClaimName": "mine"}])
+    item = provisioning_pod(direct) if ephemeral else launcher_pod(direct)
+    item["spec"]["resourceClaims"] = present
+    reason, text = refusal(item)
+    assert reason is Reason.CLAIM_TWICE
+    assert text.startswith(f"spec.resourceClaims[{index}].resourceClaimName: ResourceClaim 'mine' is asked for by the")
+
+
+def test_other_claims_of_the_vm_are_left_beside_ours():
+    item = launcher_pod(json.dumps([{"name": "gpu0", "resourceClaimName": "mine"}]))
+    native = [{"name": "n", "resourceClaimName": "other"}, {"name": "t", "resourceClaimTemplateName": "mine"}]
+    item["spec"]["resourceClaims"] = list(native)
+    after = injected(item)
+    assert after["spec"]["resourceClaims"] == [*native, {"name": "dravirt-gpu0", "resourceClaimName": "mine"}]
 
 
 def test_forged_marker_frees_no_name():

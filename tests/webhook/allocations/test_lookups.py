@@ -76,6 +76,17 @@ def test_nothing_is_said_where_all_is_there(api, warned):
     assert warned(vm(template=ONE), vms.decide) == ()
 
 
+def test_a_claim_whose_metadata_would_be_elsewhere_is_named(api, warned):
+    item = claim("mine", namespace="vms")
+    item["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": "gpu"}
+    api.put(item)
+    (line,) = warned(vmi(MINE))
+    assert line == (
+        "ResourceClaim 'mine': resource.kubernetes.io/pod-claim-name hides its metadata: remove that annotation"
+    )
+    assert len(line) <= 120
+
+
 def test_a_template_that_is_not_there_is_named_with_those_like_it(api, warned):
     api.put(template("a100-1-10c-mig"), template("t4-time-sliced"))
     assert warned(vmi(ONE)) == ("there is no ResourceClaimTemplate 'a100-1-10c' here: did you mean a100-1-10c-mig?",)
