@@ -9,8 +9,8 @@ FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
-	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-allocations bench-node \
-	bench-allocations clean
+	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-install \
+	test-allocations bench-node bench-allocations constraints release clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ test-cluster: $(STAMP) ## Run the suites on a real API server and KubeVirt (root
 test-node: $(STAMP) ## Run the suites on a real node with kubelet and containerd (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test node
 
+test-install: $(STAMP) ## Install dravirt on a node as users do, and rotate, break, upgrade and remove it (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster test install
+
 cluster: $(STAMP) ## Start a cluster to try things in, and print what to try (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster up
 
@@ -97,6 +100,14 @@ cluster-down: $(STAMP) ## End that cluster
 
 bench-node: $(STAMP) ## Measure the way from a VM to its answered hook, on a real node (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster bench
+
+constraints: $(STAMP) ## Pin the packages of the images anew, to the newest that pyproject.toml allows
+	@$(BIN)/python -m release.constraints > build-constraints.tmp
+	@mv build-constraints.tmp deploy/image/constraints.txt
+
+release: $(STAMP) ## Write manifests, images.txt, package lists and checksums to dist/ (REGISTRY=..., KUBECTL=...)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@$(BIN)/python -m release --registry '$(REGISTRY)' --kubectl '$(KUBECTL)'
 
 protos: ## Make the gRPC stubs anew, with the oldest grpcio-tools that pyproject.toml allows
 	@echo "==> protoc over hooksidecar/api/*.proto"

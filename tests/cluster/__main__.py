@@ -5,6 +5,7 @@ examples:
   python -m cluster test cluster -- -k quota   the suites without a node, in a sandbox of their own
   python -m cluster test node -- PATH::NAME    one test
   python -m cluster test node                  the suites with a node
+  python -m cluster test install               those of tests/install: dravirt installed by its manifests
   python -m cluster up                         a cluster to try things in, until `down`
   python -m cluster shell                      a shell in which kubectl reaches it
   python -m cluster shell kubectl get nodes    one command there
@@ -24,7 +25,7 @@ from cluster.images import TREE
 from cluster.progress import say
 
 TESTS = Path(__file__).parent
-LAYERS = ("cluster", "node")
+LAYERS = ("cluster", "node", "install")
 
 
 def main() -> int:
@@ -72,7 +73,8 @@ def _test(args: argparse.Namespace) -> int:
     image = stack.prepare(args.layers)
     logs = Path(tempfile.mkdtemp(prefix="dravirt-cluster-"))
     # (as a setting, not as an argument: a path in `args.pytest` is then instead of it, not beside it)
-    command = [sys.executable, "-m", "pytest", "-o", f"testpaths={TESTS}", "-m", args.layers, "-p", "no:cacheprovider"]
+    suites = TESTS.with_name("install") if args.layers == "install" else TESTS
+    command = [sys.executable, "-m", "pytest", "-o", f"testpaths={suites}", "-m", args.layers, "-p", "no:cacheprovider"]
     command += ["--timeout=300", *args.pytest]
     process = sandbox.start(command, logs, image, cwd=TREE)
     try:

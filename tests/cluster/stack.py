@@ -115,7 +115,7 @@ def prepare(layers: str) -> Path | None:
     """
     host.require(host.BASE)
     programs.build((*programs.CONTROL_PLANE, *programs.KUBEVIRT))
-    if layers != "node":
+    if layers == "cluster":
         return None
     host.require((*host.NODE, *host.IMAGES))
     programs.build(programs.NODE)
