@@ -3,8 +3,8 @@
 import json
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,20 @@ class Dravirt:
         """Let the server take connections and answer nothing."""
         assert self.process is not None
         self.process.send(signal.SIGSTOP)
+
+    @contextmanager
+    def asking(self, kubeconfig: Path) -> Iterator[None]:
+        """Let the server, which must have a kubeconfig, ask an API server by another one for a while."""
+        before = list(self.command)
+        self.down()
+        self.command.append(f"--kubeconfig={kubeconfig}")  # the last one counts
+        self.up()
+        try:
+            yield
+        finally:
+            self.down()
+            self.command[:] = before
+            self.up()
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Write the configuration file, and wait until a server that runs goes by it. Raises NotReady."""

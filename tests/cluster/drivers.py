@@ -19,6 +19,8 @@ from cluster.node import Node
 from cluster.process import Processes, until
 
 CLASSES = ("time-sliced", "mig-backed", "vf", "passthrough")
+SHARED = "shared"
+"""The class of devices in shares, of which the fleet has none: see `fleet.in_shares`."""
 VERSION = "resource.k8s.io/v1"
 
 
@@ -40,6 +42,11 @@ class Drivers:
             yield
         finally:
             _change(path, before)
+
+    def slices(self, driver: str = fleet.DRIVER) -> list[dict[str, Any]]:
+        """Return what a driver publishes now."""
+        slices: list[dict[str, Any]] = json.loads(self.settings[driver].read_text())["slices"]
+        return slices
 
     def identity(self, device: str) -> str:
         """Return the mdev UUID or PCI address of a device."""
@@ -78,7 +85,7 @@ def _change(path: Path, settings: Mapping[str, Any]) -> None:
 
 def make_classes(api: Api) -> None:
     """Make a device class for each kind of device, and one for all of the other driver."""
-    for name in CLASSES:
+    for name in (*CLASSES, SHARED):
         kind = f'device.attributes["{fleet.DRIVER}"].kind == "{name}"'
         api.apply(device_class(name, f'device.driver == "{fleet.DRIVER}" && {kind}'))
     api.apply(device_class("other", f'device.driver == "{fleet.OTHER_DRIVER}"'))

@@ -56,6 +56,32 @@ def settings(devices: list[Gpu], driver: str, node: str, root: Path) -> dict[str
     }
 
 
+def partitioned(slices: list[dict[str, Any]], kind: str, *, parts: int) -> list[dict[str, Any]]:
+    """Return the slices with the devices of `kind` as parts of one GPU, of which `parts` fit into it."""
+    memory = {"memory": {"value": f"{parts * 10}Gi"}}
+    part = [{"counterSet": "gpu-0", "counters": {"memory": {"value": "10Gi"}}}]
+    (piece,) = slices
+    devices = [
+        each | ({"consumesCounters": part} if each["attributes"]["kind"]["string"] == kind else {})
+        for each in piece["devices"]
+    ]
+    counters = {"pool": piece["pool"], "sharedCounters": [{"name": "gpu-0", "counters": memory}]}
+    return [{**piece, "devices": devices}, counters]
+
+
+def in_shares(slices: list[dict[str, Any]], name: str, **attributes: str) -> list[dict[str, Any]]:
+    """Return the slices with one more device, of the kind `shared`, which is allocated in shares of 10Gi."""
+    policy = {"default": "10Gi", "validValues": ["10Gi"]}
+    device = {
+        "name": name,
+        "allowMultipleAllocations": True,
+        "attributes": {key: {"string": value} for key, value in {"kind": "shared", **attributes}.items()},
+        "capacity": {"memory": {"value": "80Gi", "requestPolicy": policy}},
+    }
+    (piece,) = slices
+    return [{**piece, "devices": [*piece["devices"], device]}]
+
+
 def _mdevs(kind: str, number: int, count: int) -> Iterator[Gpu]:
     for index in range(count):
         yield Gpu(f"{kind}-{index}", kind, f"{number:08x}-5f0f-4b8e-9c6e-{index:012x}")

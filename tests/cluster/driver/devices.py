@@ -22,6 +22,7 @@ class StandInDevices:
         self.settings = settings
         self._cdi, self._metadata, self._write_status = cdi, metadata, write_status
         self._claims: dict[str, Claim] = {}
+        self._shares: dict[str, Mapping[str, Any]] = {}
 
     def change(self, settings: Settings) -> None:
         """Take other settings: metadata files of prepared claims follow them."""
@@ -45,7 +46,9 @@ class StandInDevices:
 
     def unprepare(self, uid: str) -> None:
         """Remove the claim's files."""
-        self._claims.pop(uid, None)
+        claim = self._claims.pop(uid, None)
+        for result in claim.results if claim else ():
+            self._shares.pop(result.get("shareID", ""), None)
         self._spec(uid).unlink(missing_ok=True)
         for path in self._metadata.glob(f"{uid}_*"):
             path.unlink()
@@ -85,11 +88,18 @@ class StandInDevices:
         return mounts
 
     def _status(self, result: dict[str, Any]) -> Mapping[str, Any] | None:
-        data = self.settings.of(result["device"]).status
+        own = self.settings.of(result["device"])
+        data = self._share(result["shareID"], own.shares) if own.shares else own.status
         if data is None:
             return None
         identity = {name: result[name] for name in ("driver", "pool", "device", "shareID") if name in result}
         return {**identity, "data": data}
+
+    def _share(self, share_id: str, shares: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the data of a share, the first that no other has where it is new."""
+        if share_id not in self._shares:
+            self._shares[share_id] = next(each for each in shares if each not in self._shares.values())
+        return self._shares[share_id]
 
     def _prepared(self, claim: Claim, index: int) -> Prepared:
         result = claim.results[index]

@@ -20,6 +20,8 @@ class DeviceSettings:
     """What the metadata says beyond the slice."""
     status: Mapping[str, Any] | None = None
     """The `data` of the claim's `status.devices[]`, None: no entry."""
+    shares: Sequence[Mapping[str, Any]] = ()
+    """The `data` of its shares, where it is allocated in shares: one for each, in the order in which they come."""
 
 
 @dataclass(frozen=True, slots=True)
