@@ -23,11 +23,19 @@ _STAND_INS = Path(__file__).parent / "standins"
 
 def render(folder: Path) -> list[Object]:
     """Return the objects of a kustomization, in the order in which kubectl applies them."""
-    kubectl = programs.build(programs.CONTROL_PLANE)["kubectl"]
-    done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
+
+
+def kubectl(*arguments: str, kubeconfig: Path | None = None) -> str:
+    """Return what kubectl prints, which must be without an error and without a warning."""
+    program = programs.build(programs.CONTROL_PLANE)["kubectl"]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig or os.devnull)}
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=environment)
+    told = [
+        line for line in done.stderr.splitlines() if "is missing the kubectl.kubernetes.io/last-applied" not in line
+    ]
+    assert (done.returncode, told) == (0, []), done.stderr
+    return done.stdout
 
 
 def user_kustomization(

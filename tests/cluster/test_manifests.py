@@ -63,6 +63,22 @@ def test_the_api_server_takes_what_a_user_writes_by_the_docs(api_of_all, tmp_pat
     assert manifests.configuration(objects, tmp_path / "config")
 
 
+@pytest.mark.parametrize("overlay", manifests.OVERLAYS)
+def test_kubectl_applies_an_overlay_under_other_names(stack, api_of_all, tmp_path, overlay):
+    """As a user does: by client-side apply, whose checks are kubectl's own."""
+    above = manifests.DEPLOY / "overlays" / overlay
+    more = {"namespace": NAMESPACE, "namePrefix": "acme-"}
+    folder = manifests.user_kustomization(tmp_path / "user", above, manifests.COMPONENTS, more)
+
+    said = manifests.kubectl(
+        "apply", "--dry-run=server", "-k", str(folder), kubeconfig=stack.control_plane.kubeconfig()
+    )
+
+    objects = manifests.render(folder)
+    assert len(said.splitlines()) == len(objects)
+    assert "validatingadmissionpolicy.admissionregistration.k8s.io/acme-dravirt-injected-pods created" in said
+
+
 @pytest.mark.parametrize("path", sorted((manifests.DEPLOY / "samples").iterdir()), ids=lambda path: path.stem)
 def test_the_api_server_takes_every_object_of_a_sample(api_of_all, path):
     for item in yaml.safe_load_all(path.read_text()):
