@@ -1,9 +1,10 @@
-"""The service dies, before a VM starts and after it was defined: the owner reads why, and no VM gets another device."""
+"""What is missing, the service, its authority or metadata: the owner reads why, and no VM gets another device."""
 
 import pytest
 
 from cluster import machines
 from cluster.allocations.site import attached
+from cluster.api import ApiError
 
 pytestmark = pytest.mark.node
 ASKS = machines.devices({"name": "gpu0", "resourceClaimName": "mine"})
@@ -47,3 +48,26 @@ def test_a_killed_sidecar_is_ready_again_with_service_authority_and_metadata_gon
     finally:
         authority.write_text(site.stack.control_plane.authority.pem)
         site.service.up()
+
+
+def test_a_claim_whose_metadata_is_elsewhere_is_warned_of_and_found_by_the_service(site):
+    """As a copy of a generated claim: the driver puts the file below the pod claim of its annotation."""
+    key = "resource.kubernetes.io/pod-claim-name"
+    item = machines.claim(site.namespace, "mine", machines.request("vf"))
+    site.api.delete(item)
+    item["metadata"]["annotations"] = {key: "elsewhere"}
+    site.api.apply(item)
+
+    pod, definition = site.boot(asks=ASKS)
+
+    assert list(attached(definition).values()) == site.identities()
+    assert site.sources(pod) == {"service"}
+    site.api.apply(machines.vm(site.namespace, "vm2", asks=ASKS, running=False))
+    assert [each for each in site.api.warnings if key in each], site.api.warnings
+
+
+def test_a_claim_that_the_vm_names_itself_is_refused_since_its_pod_would_wait_for_ever(site):
+    vm = machines.vm(site.namespace, asks=ASKS)
+    vm["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": "mine"}]
+    with pytest.raises(ApiError, match="claim_twice"):
+        site.api.apply(vm)
