@@ -5,7 +5,7 @@ uses makes it say more, and what it mends by only makes its command better.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cli.doctor import (
     availability,
@@ -98,6 +98,9 @@ def diagnose(facts: Facts, checks: Iterable[Check] = CHECKS) -> Diagnosis:
         found: list[Finding] = []
         if missing.keys().isdisjoint(check.needs):
             found = list(check.run(*(None if name in missing else value for name, value in given.items())))
+        if missing:
+            # What was not seen may speak against a change.
+            found = [replace(each, fix=None) for each in found]
         findings += found
         if missing.keys() <= set(check.mends_by) and all(each.severity is Severity.INFO for each in found):
             well.append(check.name)

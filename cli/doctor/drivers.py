@@ -131,7 +131,7 @@ def _is(kind: type[MdevUUID] | type[PciAddress], text: str) -> bool:
 
 
 def _named_otherwise(driver: str, names: Mapping[str, str], settings: Settings | None) -> Finding:
-    told = " and ".join(f"{name!r} looks like its {key}" for key, name in names.items())
+    told = " and ".join(f"{name!r} looks like its {key}, unless it is another device's" for key, name in names.items())
     remedy = ""
     if settings and not settings.fault:
         attributes = {

@@ -11,8 +11,9 @@ from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Verdict
 from cli.doctor.finding import Finding
+from cli.doctor.kubevirt import parse
 from cli.doctor.registration import register_vms
-from cli.doctor.versions import add_flags, parse
+from cli.doctor.versions import add_flags
 from dra.contract import DEVICES_ANNOTATION
 from dra.reasons import Reason
 from webhook.raw import mapping, mappings

@@ -23,7 +23,7 @@ GATES = {
 
 
 def check_gates(kubevirt: RawObject | None) -> Iterator[Finding]:
-    """Tell which of the gates are switched on by name."""
+    """Tell which of the gates are on."""
     for gate in feature_gates(kubevirt or {}):
         if gate in GATES:
             yield Finding(Code.FEATURE_GATE, subject(kubevirt or {}), f"{gate} is on: {GATES[gate]}")

@@ -1,5 +1,6 @@
 """Where KubeVirt's configuration is written: in the KubeVirt object, or in the HyperConverged that owns it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +8,14 @@ from typing import Any
 from cli.doctor import remedies
 from cli.doctor.facts import RawObject
 from cli.doctor.finding import Fix
-from webhook.raw import mapping, mappings
+from webhook.raw import labels, mapping, mappings
 
 HCO_GROUP = "hco.kubevirt.io"
+_HCO_NAME = "kubevirt-hyperconverged"
+"""The one HyperConverged that its operator heeds. Source: hyperconverged-cluster-operator, pkg/util/consts.go."""
+_HCO_LABEL = ("app.kubernetes.io/managed-by", "hco-operator")
+_ON_FROM = {"GPUsWithDRA": (1, 9), "HostDevicesWithDRA": (1, 9)}
+"""The KubeVirt in which a gate is on by default. Source: pkg/virt-config/featuregate/active.go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,10 @@ def owner_of(kubevirt: RawObject, hyperconverged: RawObject | None) -> Owner:
             ("spec",) if version == "v1beta1" else ("spec", "virtualization"),
             "pciDeviceSelector",
         )
-    for reference in mappings(metadata, "ownerReferences"):
-        if reference.get("kind") == "HyperConverged":
-            resource = f"hyperconvergeds.{HCO_GROUP}"
-            return Owner(None, resource, namespace, str(reference.get("name")), ("spec",), "pciDeviceSelector")
+    key, operator = _HCO_LABEL
+    owners = [each.get("kind") for each in mappings(metadata, "ownerReferences")]
+    if "HyperConverged" in owners or labels(kubevirt).get(key) == operator:
+        return Owner(None, f"hyperconvergeds.{HCO_GROUP}", namespace, _HCO_NAME, ("spec",), "pciDeviceSelector")
     return Owner(kubevirt, "kubevirt", namespace, name, ("spec", "configuration"), "pciVendorSelector")
 
 
@@ -76,9 +82,29 @@ def configuration(kubevirt: RawObject | None) -> RawObject:
 
 
 def feature_gates(kubevirt: RawObject) -> tuple[str, ...]:
-    """Return the feature gates that are switched on by name, in order."""
-    gates = mapping(configuration(kubevirt), "developerConfiguration").get("featureGates")
-    return tuple(sorted(map(str, gates))) if isinstance(gates, list) else ()
+    """Return the feature gates that are on, in order: switched on by name, or by default and not switched off."""
+    settings = mapping(configuration(kubevirt), "developerConfiguration")
+    off = _texts(settings, "disabledFeatureGates")
+    number = parse(kubevirt_version(kubevirt)) or (0, 0)
+    usual = {gate for gate, version in _ON_FROM.items() if number >= version}
+    return tuple(sorted((_texts(settings, "featureGates") | usual) - off))
+
+
+def _texts(item: RawObject, field: str) -> set[str]:
+    value = item.get(field)
+    return set(map(str, value)) if isinstance(value, list) else set()
+
+
+def kubevirt_version(kubevirt: RawObject) -> str:
+    """Return the version of KubeVirt that runs, "" while none does."""
+    status = mapping(kubevirt, "status")
+    return str(status.get("observedKubeVirtVersion") or status.get("targetKubeVirtVersion") or "")
+
+
+def parse(version: str) -> tuple[int, int] | None:
+    """Return major and minor number of a version such as v1.36.3, None where it is none."""
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def subject(kubevirt: RawObject) -> str:

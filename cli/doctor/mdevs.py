@@ -9,8 +9,7 @@ from cli.doctor.codes import Code
 from cli.doctor.drivers import published
 from cli.doctor.facts import Objects, RawObject, Settings
 from cli.doctor.finding import Finding
-from cli.doctor.kubevirt import Owner, configuration, feature_gates, owner_of, subject
-from cli.doctor.versions import kubevirt_version, parse
+from cli.doctor.kubevirt import Owner, configuration, feature_gates, kubevirt_version, owner_of, parse, subject
 from dra.identity import MdevUUID
 from webhook.raw import mapping, mappings
 

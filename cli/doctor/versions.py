@@ -3,14 +3,13 @@
 Source: KEP-4381 (resource.k8s.io v1beta1 from 1.32 on, v1 from 1.34 on, switched on by default).
 """
 
-import re
 from collections.abc import Iterator
 
 from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import RawObject, Settings
 from cli.doctor.finding import Finding
-from cli.doctor.kubevirt import subject
+from cli.doctor.kubevirt import kubevirt_version, parse, subject
 from cli.doctor.settings import with_value
 from webhook.kubedra import VERSIONS
 from webhook.raw import mapping
@@ -67,15 +66,3 @@ def check_kubevirt(kubevirt: RawObject | None, settings: Settings | None) -> Ite
         changes = {"data": {settings.key: with_value(settings.text, "kubevirtNamespace", namespace)}}
         remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
         yield Finding(Code.KUBEVIRT_NAMESPACE, f"ConfigMap {settings.namespace}/{settings.name}", what, remedy)
-
-
-def kubevirt_version(kubevirt: RawObject) -> str:
-    """Return the version of KubeVirt that runs, "" while none does."""
-    status = mapping(kubevirt, "status")
-    return str(status.get("observedKubeVirtVersion") or status.get("targetKubeVirtVersion") or "")
-
-
-def parse(version: str) -> tuple[int, int] | None:
-    """Return major and minor number of a version such as v1.36.3, None where it is none."""
-    match = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else None

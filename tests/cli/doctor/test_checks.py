@@ -279,9 +279,17 @@ def test_the_permit_makes_the_parents_that_a_hyperconverged_v1_lacks():
     assert entry["resourceName"] == "dravirt.io/gpu"
 
 
-def test_a_hyperconverged_that_cannot_be_read_is_not_overwritten():
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"ownerReferences": [{"kind": "HyperConverged", "name": "kubevirt-hyperconverged"}]},
+        {"labels": {"app.kubernetes.io/managed-by": "hco-operator"}},
+    ],
+    ids=["by its reference", "by its label"],
+)
+def test_a_hyperconverged_that_cannot_be_read_is_not_overwritten(metadata):
     owned = permits()
-    owned["metadata"]["ownerReferences"] = [{"kind": "HyperConverged", "name": "kubevirt-hyperconverged"}]
+    owned["metadata"] |= metadata
     diagnosis = diagnose(prepared(kubevirt=owned, hyperconverged=Unseen("forbidden")))
     (finding,) = [each for each in diagnosis.findings if each.code is Code.PERMIT_MISSING]
     assert finding.remedy == "kubectl -n kubevirt edit hyperconvergeds.hco.kubevirt.io kubevirt-hyperconverged"
@@ -295,6 +303,18 @@ def test_the_permit_in_a_kubevirt_of_its_own_is_safe_to_add():
     assert [each["path"] for each in finding.fix.operations] == [
         "/spec/configuration/permittedHostDevices/pciHostDevices/-"
     ]
+
+
+def test_nothing_is_changed_where_a_hyperconverged_may_be_unseen():
+    (finding, _) = diagnose(prepared(kubevirt=permits(), hyperconverged=Unseen("forbidden"))).findings
+    assert (finding.code, finding.fix) == (Code.PERMIT_MISSING, None)
+
+
+def test_gates_that_are_on_by_default_are_told_and_those_switched_off_are_not():
+    found = diagnose(prepared(kubevirt=kubevirt(KEEPS_MDEVS, version="v1.9.0"))).findings
+    assert [each.what.partition(" ")[0] for each in found] == ["GPUsWithDRA", "HostDevicesWithDRA"]
+    off = {"developerConfiguration": {"disabledFeatureGates": ["GPUsWithDRA", "HostDevicesWithDRA"]}}
+    assert codes(prepared(kubevirt=kubevirt({**KEEPS_MDEVS, **off}, version="v1.9.0"))) == set()
 
 
 def only_fixes() -> Iterator[Code]:
