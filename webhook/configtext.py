@@ -22,17 +22,22 @@ def read(path: Path) -> Any:
     """
     if not path.is_dir():
         return parse(_text(path), path=str(path))
+    return together({str(file): _text(file) for file in _files(path)})
+
+
+def together(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keys of all files of a folder, given as text by path. Raises Refused as `read` does."""
     keys: dict[str, Any] = {}
-    origin: dict[str, Path] = {}
-    for file in _files(path):
-        value = parse(_text(file), path=str(file))
+    origin: dict[str, str] = {}
+    for path, text in texts.items():
+        value = parse(text, path=path)
         if not isinstance(value, Mapping):
-            raise Refused(Reason.INVALID_CONFIGURATION, "must be a mapping", path=str(file))
+            raise Refused(Reason.INVALID_CONFIGURATION, "must be a mapping", path=path)
         for key in value:
             if key in origin:
-                message = f"{key}: stands in {origin[key].name} as well: a folder has each key once"
-                raise Refused(Reason.INVALID_CONFIGURATION, message, path=str(file))
-            origin[key] = file
+                message = f"{key}: stands in {Path(origin[key]).name} as well: a folder has each key once"
+                raise Refused(Reason.INVALID_CONFIGURATION, message, path=path)
+            origin[key] = path
         keys |= value
     return keys
 

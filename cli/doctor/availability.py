@@ -8,7 +8,7 @@ from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, Place, RawObject, Settings
 from cli.doctor.finding import Finding
 from cli.doctor.handshake import addresses
-from cli.doctor.settings import container, content, with_value
+from cli.doctor.settings import change, container, value_of
 from webhook.raw import mapping
 
 _ENOUGH = 2
@@ -61,17 +61,14 @@ def check_images(deployment: RawObject, settings: Settings | None) -> Iterator[F
         return
     images = str(container(deployment).get("image")), settings.sidecar_image
     webhook, sidecar = (match["tag"] if (match := _TAG.search(each.partition("@")[0])) else None for each in images)
-    subject = f"ConfigMap {settings.namespace}/{settings.name}"
     if webhook is None or sidecar is None:
         what = f"webhook {images[0]}, sidecar {images[1]}: a tag is missing, so the versions cannot be compared"
-        yield Finding(Code.VERSION_UNTOLD, subject, what)
+        yield Finding(Code.VERSION_UNTOLD, settings.subject, what)
     elif webhook != sidecar:
         what = f"the webhook is {images[0]}, the sidecar {images[1]}"
         image = f"{images[1].partition('@')[0].removesuffix(sidecar)}{webhook}"
-        named = {**mapping(content(settings.text), "sidecar"), "image": image}
-        changes = {"data": {settings.key: with_value(settings.text, "sidecar", named)}}
-        remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
-        yield Finding(Code.SIDECAR_VERSION, subject, what, remedy)
+        remedy = change(settings, "sidecar", {**value_of(settings, "sidecar"), "image": image})
+        yield Finding(Code.SIDECAR_VERSION, settings.subject, what, remedy)
 
 
 def _selects(budget: RawObject, labels: RawObject) -> bool:

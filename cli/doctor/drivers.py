@@ -9,7 +9,7 @@ from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import Objects, RawObject, Settings
 from cli.doctor.finding import Finding
-from cli.doctor.settings import content, with_value
+from cli.doctor.settings import change, value_of
 from dra.allocation import AllocatedDevice
 from dra.attributes import AttributeTable, identity_of, profile_of
 from dra.errors import Failed, Refused
@@ -134,11 +134,7 @@ def _named_otherwise(driver: str, names: Mapping[str, str], settings: Settings |
     told = " and ".join(f"{name!r} looks like its {key}, unless it is another device's" for key, name in names.items())
     remedy = ""
     if settings and not settings.fault:
-        attributes = {
-            **mapping(content(settings.text), "attributes"),
-            driver: {key: [name] for key, name in names.items()},
-        }
-        changes = {"data": {settings.key: with_value(settings.text, "attributes", attributes)}}
-        remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
+        own = {key: [name] for key, name in names.items()}
+        remedy = change(settings, "attributes", {**value_of(settings, "attributes"), driver: own})
     what = f"its devices have no attribute that dravirt reads; {told}"
     return Finding(Code.IDENTITY_ELSEWHERE, f"driver {driver}", what, remedy)

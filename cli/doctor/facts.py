@@ -37,17 +37,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The configuration of the webhook in its ConfigMap, whose files are one: `config`, or what is wrong with it."""
+    """The configuration of the webhook in its ConfigMap: `config`, or what is wrong with it."""
 
     namespace: str
     name: str
-    key: str
-    """The file to add to, and `text`, what it holds."""
-    text: str
+    files: Mapping[str, str]
+    """What is read together, by the ConfigMap's key; the first is the one to add to."""
     config: Config
     sidecar_image: str
     """As configured, or as the Deployment gives it."""
     fault: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What it is called in a finding."""
+        return f"ConfigMap {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

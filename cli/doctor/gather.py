@@ -147,14 +147,12 @@ def _deployment(server: Server, place: Place) -> RawObject | Unseen:
 def _settings(server: Server, deployment: RawObject | Unseen, place: Place) -> Settings | Unseen | None:
     if isinstance(deployment, Unseen):
         return deployment
-    if (named := settings.config_map(deployment)) is None:
+    if (source := settings.source(deployment)) is None:
         return None
-    name, key = named
-    item = server.get(f"/api/v1/namespaces/{place.namespace}/configmaps/{name}")
-    if isinstance(item, Unseen):
-        return item
-    absent = {"metadata": {"name": name, "namespace": place.namespace}}
-    return settings.read_settings(item or absent, key, deployment)
+    item = server.get(f"/api/v1/namespaces/{place.namespace}/configmaps/{source.config_map}")
+    if item is None:
+        return Unseen(f"there is no ConfigMap {place.namespace}/{source.config_map}")
+    return item if isinstance(item, Unseen) else settings.read_settings(item, source.key, deployment)
 
 
 def _trust(

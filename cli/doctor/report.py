@@ -59,6 +59,8 @@ def _unseen(findings: list[Finding]) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
+    # (what drivers and webhooks of others write reaches a terminal here)
+    plain = "".join(each if each.isprintable() else " " for each in text)
     return textwrap.wrap(
-        text, _ROW, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        plain, _ROW, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )

@@ -61,8 +61,7 @@ def check_rights(rights: Rights, place: Place) -> Iterator[Finding]:
 def check_service(settings: Settings | None) -> Iterator[Finding]:
     """Tell where the allocation service is off: whether that is right depends on the driver."""
     if settings is None or (not settings.fault and settings.config.allocation_service is None):
-        subject = f"ConfigMap {settings.namespace}/{settings.name}" if settings else "dravirt"
-        yield Finding(Code.SERVICE_OFF, subject, "the allocation service is off")
+        yield Finding(Code.SERVICE_OFF, settings.subject if settings else "dravirt", "the allocation service is off")
 
 
 def _granted(name: str, rights: Sequence[Right], account: str, namespace: str) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,13 +14,14 @@ from cli.doctor.finding import Finding
 from dra.errors import Refused
 from webhook.config import Config
 from webhook.configfile import read_config
+from webhook.configtext import together
 from webhook.raw import mapping, mappings, name_of
 from webhook.yamltext import load
 
 _SIDECAR_IMAGE = "dravirt.io/sidecar-image"
 """The annotation of the Deployment's pods by which the webhook is given the sidecar's image."""
-_MAIN = "config.yaml"
-"""The file of a folder of configuration that is the administrator's own."""
+_MAIN, _SUFFIX = "config.yaml", ".yaml"
+"""The file of a folder of configuration that is the administrator's own, and what all of them end in."""
 
 
 def container(deployment: RawObject) -> RawObject:
@@ -40,59 +42,71 @@ def option(served: RawObject, name: str) -> str:
     return ""
 
 
-def config_map(deployment: RawObject) -> tuple[str, str] | None:
-    """Return the ConfigMap and the key that the webhook's `--config` is, None where no ConfigMap is mounted there."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What `--config` of the webhook names: a key of a ConfigMap, or all of it where `key` is ""."""
+
+    config_map: str
+    key: str
+
+
+def source(deployment: RawObject) -> Source | None:
+    """Return where the configuration comes from, None where that is no ConfigMap."""
     served = container(deployment)
     path = PurePosixPath(option(served, "--config"))
     for mount in mappings(served, "volumeMounts"):
-        mounted = str(mount.get("mountPath")).rstrip("/")
-        if mounted in {str(path), str(path.parent)}:
-            key = _MAIN if mounted == str(path) else path.name
+        mounted = PurePosixPath(str(mount.get("mountPath")))
+        if mounted in {path, path.parent}:
             for volume in mappings(deployment, "spec", "template", "spec", "volumes"):
                 if name_of(volume) == name_of(mount) and (name := name_of(mapping(volume, "configMap"))):
-                    return name, key
+                    return Source(name, "" if mounted == path else path.name)
     return None
 
 
 def read_settings(item: RawObject, key: str, deployment: RawObject) -> Settings:
-    """Return the settings in a ConfigMap, as the webhook reads them from the folder of the file `key`."""
-    metadata, data = mapping(item, "metadata"), mapping(item, "data")
-    fault, config, files = "", Config(), {}
+    """Return the settings in a ConfigMap, as the webhook reads them."""
+    data = {name: str(text) for name, text in sorted(mapping(item, "data").items()) if name.endswith(_SUFFIX)}
+    files = {key: str(mapping(item, "data").get(key) or "")} if key else {_MAIN: "", **data}
+    config, fault = Config(), ""
     try:
-        files = {name: content(text) for name, text in sorted(data.items())}
-        together = {name: value for each in files.values() for name, value in each.items()}
-        config, _ = read_config(json.dumps(together), path=key)
-    except ValueError as error:
-        fault = f"it is not YAML: {error}"
+        config, _ = read_config(json.dumps(together(files)), path=key or _MAIN)
     except Refused as error:
         fault = error.message
-    if key not in data:
-        fault = f"it has no key {key}"
     given = mapping(deployment, "spec", "template", "metadata", "annotations").get(_SIDECAR_IMAGE)
-    named = any("image" in mapping(each, "sidecar") for each in files.values())
+    named = not fault and "image" in mapping(together(files), "sidecar")
     image = config.sidecar.image if named or not given else str(given)
-    text = str(data.get(key) or "")
-    return Settings(str(metadata.get("namespace")), str(metadata.get("name")), key, text, config, image, fault)
+    metadata = mapping(item, "metadata")
+    return Settings(str(metadata.get("namespace")), name_of(metadata), files, config, image, fault)
 
 
 def check_settings(settings: Settings | None) -> Iterator[Finding]:
     """Find a configuration file that the webhook refuses."""
     if settings and settings.fault:
         remedy = remedies.kubectl("edit", "configmap", settings.name, namespace=settings.namespace)
-        yield Finding(Code.CONFIGURATION, f"ConfigMap {settings.namespace}/{settings.name}", settings.fault, remedy)
+        yield Finding(Code.CONFIGURATION, settings.subject, settings.fault, remedy)
 
 
-def content(text: str) -> RawObject:
-    """Return what stands in the file, nothing where it is no mapping."""
-    value = load(text)
-    return value if isinstance(value, dict) else {}
+def value_of(settings: Settings, key: str) -> RawObject:
+    """Return the mapping under a top-level key, empty where there is none."""
+    return mapping(together(settings.files), key)
 
 
-def with_value(text: str, key: str, value: Any) -> str:
-    """Return the file with another value of a top-level key; the rest stays where that is on one line, or new."""
+def change(settings: Settings, key: str, value: Any) -> str:
+    """Return the command that sets a top-level key, in the file that has it."""
+    file = next((file for file, text in settings.files.items() if key in _content(text)), next(iter(settings.files)))
+    changes = {"data": {file: _with_value(settings.files[file], key, value)}}
+    return remedies.merge("configmap", settings.name, changes, settings.namespace)
+
+
+def _content(text: str) -> RawObject:
+    return mapping({"": load(text)}, "")
+
+
+def _with_value(text: str, key: str, value: Any) -> str:
+    """Return the file with another value of a key; the rest stays as it is where that is on one line, or new."""
     written = f"{key}: {json.dumps(value)}"
     line = re.compile(rf"^{re.escape(key)}:(?:[ \t]+[^\n]*)?$(?!\n[ \t-])", re.MULTILINE)
-    known = content(text)
+    known = _content(text)
     if line.search(text):
         return line.sub(lambda _: written, text, count=1)
     if key in known or text.lstrip().startswith("{"):

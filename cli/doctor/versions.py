@@ -5,12 +5,11 @@ Source: KEP-4381 (resource.k8s.io v1beta1 from 1.32 on, v1 from 1.34 on, switche
 
 from collections.abc import Iterator
 
-from cli.doctor import remedies
 from cli.doctor.codes import Code
 from cli.doctor.facts import RawObject, Settings
 from cli.doctor.finding import Finding
 from cli.doctor.kubevirt import kubevirt_version, parse, subject
-from cli.doctor.settings import with_value
+from cli.doctor.settings import change
 from webhook.kubedra import VERSIONS
 from webhook.raw import mapping
 
@@ -63,6 +62,5 @@ def check_kubevirt(kubevirt: RawObject | None, settings: Settings | None) -> Ite
     namespace = str(mapping(kubevirt, "metadata").get("namespace"))
     if settings and not settings.fault and settings.config.kubevirt_namespace != namespace:
         what = f"kubevirtNamespace is {settings.config.kubevirt_namespace!r}, and KubeVirt is in {namespace!r}"
-        changes = {"data": {settings.key: with_value(settings.text, "kubevirtNamespace", namespace)}}
-        remedy = remedies.merge("configmap", settings.name, changes, settings.namespace)
-        yield Finding(Code.KUBEVIRT_NAMESPACE, f"ConfigMap {settings.namespace}/{settings.name}", what, remedy)
+        remedy = change(settings, "kubevirtNamespace", namespace)
+        yield Finding(Code.KUBEVIRT_NAMESPACE, settings.subject, what, remedy)
