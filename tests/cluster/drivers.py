@@ -34,10 +34,11 @@ class Drivers:
 
     @contextmanager
     def changed(self, driver: str = fleet.DRIVER, **changes: Any) -> Iterator[None]:
-        """Run a driver with other settings for a while."""
+        """Run a driver with other settings for a while; those of `devices` are changed one by one."""
         path = self.settings[driver]
         before = json.loads(path.read_text())
-        _change(path, {**before, **changes})
+        devices = {**before["devices"], **changes.pop("devices", {})}
+        _change(path, {**before, **changes, "devices": devices})
         try:
             yield
         finally:

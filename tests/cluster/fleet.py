@@ -104,7 +104,7 @@ def _others(count: int) -> Iterator[Gpu]:
 
 def _published(gpu: Gpu) -> dict[str, Any]:
     """Return the device of the slice. The UUID of a mediated device is learnt when it is prepared."""
-    attributes = {"kind": {"string": gpu.kind}}
+    attributes = {"kind": {"string": gpu.kind}, "name": {"string": gpu.name}}
     if not gpu.is_mdev:
         attributes["resource.kubernetes.io/pciBusID"] = {"string": gpu.identity}
     return {"name": gpu.name, "attributes": attributes}

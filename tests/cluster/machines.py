@@ -73,6 +73,12 @@ def request(device_class: str, name: str = "gpu", count: int = 1) -> Object:
     return {"name": name, "exactly": {"deviceClassName": device_class, "count": count}}
 
 
+def request_of(device: str, driver: str, device_class: str) -> Object:
+    """Return a request of one device by its name."""
+    selector = {"cel": {"expression": f'device.attributes["{driver}"].name == "{device}"'}}
+    return {"name": "gpu", "exactly": {"deviceClassName": device_class, "selectors": [selector]}}
+
+
 def first_available(name: str, *device_classes: str) -> Object:
     """Return a request of one device of the first class that has one; sub-requests are named after the classes."""
     return {"name": name, "firstAvailable": [{"name": each, "deviceClassName": each} for each in device_classes]}

@@ -77,13 +77,13 @@ class StandInDevices:
 
     def _write_metadata(self, claim: Claim) -> dict[str, dict[str, Any]]:
         """Write a metadata file per request; return the mounts of the files by request."""
-        if not self.settings.metadata:
-            return {}
         mounts = {}
         for request in dict.fromkeys(_base(each) for each in claim.results):
             results = [each for each in claim.results if _base(each) == request]
+            if not self.settings.metadata_of(results[0]["device"]):
+                continue
             host_path = self._metadata / f"{claim.uid}_{request}.json"
-            self._write(host_path, content(claim, request, results, self.settings))
+            self._write(host_path, content(claim, results, self.settings))
             mounts[request] = _mount(str(host_path), container_path(claim, request, self.settings.driver))
         return mounts
 

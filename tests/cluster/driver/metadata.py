@@ -4,7 +4,7 @@ Source: KEP-5304; k8s.io/dynamic-resource-allocation/api/metadata.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from cluster.driver.prepared import Claim
@@ -21,8 +21,8 @@ def container_path(claim: Claim, request: str, driver: str) -> str:
     return f"{FOLDER}/{folder}/{request}/{driver}-metadata.json"
 
 
-def content(claim: Claim, request: str, results: Iterable[dict[str, Any]], settings: Settings) -> str:
-    """Return the file of `request` (without sub-request): the same object once per version."""
+def content(claim: Claim, results: Sequence[dict[str, Any]], settings: Settings) -> str:
+    """Return the file of one request, given its results: the same object once per version."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for each in results:
         by_name.setdefault(each["request"], []).append(_device(each, settings))
@@ -32,9 +32,9 @@ def content(claim: Claim, request: str, results: Iterable[dict[str, Any]], setti
     whole = "".join(
         json.dumps({"kind": "DeviceMetadata", "apiVersion": f"metadata.resource.k8s.io/{version}", **body}, indent=2)
         + "\n"
-        for version in settings.metadata
+        for version in settings.metadata_of(results[0]["device"])
     )
-    return {"whole": whole, "empty": "", "cut": whole[: len(whole) // 3]}[settings.written]
+    return {"whole": whole, "empty": "", "cut": whole[: len(whole) // 3]}[settings.written_of(results[0]["device"])]
 
 
 def _device(result: dict[str, Any], settings: Settings) -> dict[str, Any]:

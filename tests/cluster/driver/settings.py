@@ -22,6 +22,10 @@ class DeviceSettings:
     """The `data` of the claim's `status.devices[]`, None: no entry."""
     shares: Sequence[Mapping[str, Any]] = ()
     """The `data` of its shares, where it is allocated in shares: one for each, in the order in which they come."""
+    metadata: Sequence[str] | None = None
+    """As of the driver, whose settings count where this is None."""
+    written: str | None = None
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,15 @@ class Settings:
             if each["name"] == device
         )
         return {**next(published, {}), **self.of(device).attributes}
+
+    def metadata_of(self, device: str) -> Sequence[str]:
+        """Return the versions in the metadata file of the request that yielded a device."""
+        own = self.of(device).metadata
+        return self.metadata if own is None else own
+
+    def written_of(self, device: str) -> str:
+        """Return how that file is."""
+        return self.of(device).written or self.written
 
     def of(self, device: str) -> DeviceSettings:
         """Return the settings of a device, the default ones where it has none."""
