@@ -155,9 +155,11 @@ def events(api: Api, namespace: str, reason: str) -> list[str]:
 
 def clear(api: Api, namespace: str) -> None:
     """Delete a namespace's VMs and wait until their pods and claims are gone."""
-    for kind in ("VirtualMachine", "VirtualMachineInstanceReplicaSet", "VirtualMachineInstance"):
-        for each in api.list(KUBEVIRT, kind, namespace) if _has_kubevirt(api) else ():
-            api.delete({"apiVersion": KUBEVIRT, "kind": kind, **each}, seconds=90)
+    kinds = ("VirtualMachine", "VirtualMachineInstanceReplicaSet", "VirtualMachineInstance")
+    paths = [api.path(KUBEVIRT, kind, namespace) for kind in kinds] if _has_kubevirt(api) else []
+    for path in paths:
+        api.request("DELETE", path)
+    until(lambda: not any(api.request("GET", each)["items"] for each in paths), seconds=90, what=f"{namespace} empty")
     for each in api.list("v1", "Pod", namespace):
         api.delete({"apiVersion": "v1", "kind": "Pod", **each}, now=True)
     api.request("DELETE", api.path(CLAIMS, "ResourceClaim", namespace))
