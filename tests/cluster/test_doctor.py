@@ -205,15 +205,18 @@ def test_a_prepared_cluster_has_no_error(doctor):
 
 
 def test_the_look_changes_nothing(doctor, api):
-    def versions() -> dict[str, str]:
-        paths = ("/api/v1/namespaces", "/apis/kubevirt.io/v1/kubevirts", "/apis/kubevirt.io/v1/virtualmachines")
+    def settings() -> list[Any]:
+        paths = ("/apis/kubevirt.io/v1/kubevirts", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
         items = [each for path in paths for each in api.request("GET", path)["items"]]
-        items += api.list("v1", "Pod", doctor.namespace)
-        return {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in items}
+        items += [api.get(REGISTRATION, kind, "dravirt") for kind in (MUTATING, VALIDATING)]
+        return [[each.get(key) for key in ("spec", "data", "webhooks")] for each in items]
 
-    before = versions()
+    before = settings()
     doctor()
-    assert versions() == before
+    doctor("--before-uninstall", "-n", doctor.namespace)
+    assert settings() == before
+    assert api.list("kubevirt.io/v1", "VirtualMachine", doctor.namespace) == []
+    assert api.list("v1", "Pod", doctor.namespace) == []
 
 
 def test_a_placeholder_that_is_not_permitted(doctor, configured):
