@@ -9,30 +9,40 @@ from integration.allocations.site import found
 
 from dra.errors import Failed
 from dra.reasons import Reason
+from webhook.kubedra import PAGE
 
 DRIVER = "vgpu.generations.example"
 SLICES, DEVICES = 3, 2
-UUIDS = [f"6f0e2a54-6c1d-4b7a-9f33-{number:012x}" for number in range(SLICES * DEVICES)]
+MORE_THAN_A_PAGE = PAGE + 4
 
 
-def publish(site, generation):
+def uuid(number):
+    return f"6f0e2a54-6c1d-4b7a-9f33-{number:012x}"
+
+
+def publish(site, generation, slices=SLICES):
     """Publish the pool slice by slice, as a driver does; in each generation the devices are in other slices."""
-    for index in range(SLICES):
-        numbers = [(index * DEVICES + offset + generation) % len(UUIDS) for offset in range(DEVICES)]
+    for index in range(slices):
+        numbers = [(index * DEVICES + offset + generation) % (slices * DEVICES) for offset in range(DEVICES)]
         attributes = {"generation": {"int": generation}}
-        devices = [{"name": f"v{n}", "attributes": {"mdevUUID": {"string": UUIDS[n]}, **attributes}} for n in numbers]
-        pool = {"name": "paper-1/moving", "generation": generation, "resourceSliceCount": SLICES}
+        devices = [{"name": f"v{n}", "attributes": {"mdevUUID": {"string": uuid(n)}, **attributes}} for n in numbers]
+        pool = {"name": "paper-1/moving", "generation": generation, "resourceSliceCount": slices}
         spec = {"driver": DRIVER, "nodeName": "paper-1", "pool": pool, "devices": devices}
         site.make("ResourceSlice", f"{DRIVER}-{index}", spec)
+
+
+def start(site, slices, **request):
+    """Publish the pool and return the token of a pod that has devices of it."""
+    publish(site, 1, slices)
+    site.make("DeviceClass", DRIVER, {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]})
+    site.template("t", {"name": "all", "exactly": {"deviceClassName": DRIVER, **request}})
+    return site.token(site.pod("vm1", gpu0={"resourceClaimTemplateName": "t"}))
 
 
 @pytest.fixture
 def token(site):
     """The token of a pod that has all devices of the pool."""
-    publish(site, 1)
-    site.make("DeviceClass", DRIVER, {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]})
-    site.template("t", {"name": "all", "exactly": {"deviceClassName": DRIVER, "allocationMode": "All"}})
-    return site.token(site.pod("vm1", gpu0={"resourceClaimTemplateName": "t"}))
+    return start(site, SLICES, allocationMode="All")
 
 
 def generations(answer):
@@ -40,7 +50,7 @@ def generations(answer):
 
 
 def test_while_a_pool_is_published_anew_again_and_again_devices_are_of_one_generation(site, token):
-    right = [("all", f"v{number}", uuid) for number, uuid in enumerate(UUIDS)]
+    right = [("all", f"v{number}", uuid(number)) for number in range(SLICES * DEVICES)]
     stop, last = threading.Event(), [1]
 
     def grow():
@@ -67,6 +77,21 @@ def test_while_a_pool_is_published_anew_again_and_again_devices_are_of_one_gener
     assert generations(site.ask(token)) == {last[0]}
 
 
+def test_a_pool_of_several_pages_is_read_as_it_was_at_one_moment(site):
+    token = start(site, MORE_THAN_A_PAGE, count=MORE_THAN_A_PAGE // 2)
+    right = found(site.ask(token))
+    with Questions(site, [token]) as questions:
+        for generation in range(2, 5):
+            publish(site, generation, MORE_THAN_A_PAGE)
+            questions.wait_for(
+                lambda it, wanted=generation: it.answers and generations(it.answers[-1]) == {wanted},
+                f"an answer of {generation}",
+            )
+    assert all(len(generations(each)) == 1 and found(each) == right for each in questions.answers)
+    assert {(type(each), each.reason) for each in questions.errors} == {(Failed, Reason.INCOMPLETE_POOL)}
+    assert all(identity == uuid(int(name[1:])) for _, name, identity in right["dravirt-gpu0"])
+
+
 def test_a_pool_that_went_and_comes_back_is_waited_for(site, token):
     slices = [each for each in site.made if each["kind"] == "ResourceSlice"]
     for each in slices:
@@ -74,4 +99,4 @@ def test_a_pool_that_went_and_comes_back_is_waited_for(site, token):
     outcome = site.outcome(token)
     assert (type(outcome), outcome.reason) == (Failed, Reason.INCOMPLETE_POOL)
     publish(site, 1)
-    assert len(site.ask(token)["dravirt-gpu0"]) == len(UUIDS)
+    assert len(site.ask(token)["dravirt-gpu0"]) == SLICES * DEVICES
