@@ -9,22 +9,29 @@ Source: k8s.io/api/admission/v1; k8s.io/apiserver, pkg/admission/plugin/webhook/
 
 import base64
 from collections.abc import Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import orjson
+from msgspec import DecodeError, ValidationError
+from msgspec.json import Decoder
 
 from dra.errors import Refused
-from dra.fields import Fields, shown
+from dra.fields import shown
 from dra.reasons import Reason
 from webhook.decision import AdmissionRequest, Decision
+from webhook.schema import RawPod, RawVM, Request, Review
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+_POD: Decoder[Review[Any]] = Decoder(Review[RawPod])
+_VM: Decoder[Review[Any]] = Decoder(Review[RawVM])
 _WRONG = Reason.INVALID_REVIEW
 _OPERATIONS = ("CREATE", "UPDATE")
 _MAX_UID = 253
+_MAX_PATH = 500
 _MAX_WARNING = 512
 _MAX_WARNINGS = 4096
 """Characters in all; above, the API server cuts each at 256. Source: k8s.io/apiserver, endpoints/filters/warning.go."""
@@ -35,66 +42,53 @@ def read_review(body: bytes, *, group: str, kind: str) -> AdmissionRequest:
 
     Raises Refused with the path of the wrong field.
     """
-    try:
-        review = Fields.of(orjson.loads(body), "", _WRONG)
-    except orjson.JSONDecodeError as error:
-        raise Refused(_WRONG, f"the body is not JSON: {error}") from error
-    if review.raw.get("kind") != KIND:
-        raise review.refuse("kind", f"must be {KIND}, got {shown(review.raw.get('kind'))}")
-    if review.raw.get("apiVersion") != API_VERSION:
-        message = (
-            f"must be {API_VERSION}, got {shown(review.raw.get('apiVersion'))}: set admissionReviewVersions to [v1]"
-        )
-        raise review.refuse("apiVersion", message)
-    request = review.mapping("request")
-    _check_subject(request, group, kind)
+    review = _decode(body, _POD if kind == "Pod" else _VM)
+    if review.kind != KIND:
+        raise Refused(_WRONG, f"must be {KIND}, got {shown(review.kind)}", path="kind")
+    if review.apiVersion != API_VERSION:
+        message = f"must be {API_VERSION}, got {shown(review.apiVersion)}: set admissionReviewVersions to [v1]"
+        raise Refused(_WRONG, message, path="apiVersion")
+    request = review.request
+    _check(request, group, kind)
+    item = request.object
+    if item is None:
+        raise Refused(_WRONG, "must be the object under review", path="request.object")
     return AdmissionRequest(
-        uid=_uid(request),
+        uid=request.uid,
         kind=kind,
-        operation=_operation(request),
-        namespace=request.optional_text("namespace") or "",
-        name=request.optional_text("name") or "",
-        username=request.mapping("userInfo").optional_text("username") or "",
-        object=_object(request),
-        old_object=_old_object(request),
+        operation=request.operation,
+        namespace=request.namespace or "",
+        name=request.name or "",
+        username=request.userInfo.username or "",
+        object=item,
+        old_object=request.oldObject,
     )
 
 
-def _check_subject(request: Fields, group: str, kind: str) -> None:
-    got = request.mapping("kind").raw
-    if got.get("group") != group or got.get("kind") != kind:
-        other = f"{shown(got.get('kind'))} of {shown(got.get('group'))}"
-        raise request.refuse("kind", f"this path answers for {kind} of {group!r}, got {other}: correct the rules")
-    if request.optional_text("subResource"):
-        raise request.refuse("subResource", f"this path answers for {kind} itself: correct the rules")
+def _decode(body: bytes, decoder: Decoder[Review[Any]]) -> Review[Any]:
+    try:
+        return decoder.decode(body)
+    except ValidationError as error:
+        what, _, path = str(error).partition(" - at `$.")  # as in: Expected `str`, got `int` - at `$.request.uid`
+        raise Refused(_WRONG, what.lower(), path=path[:_MAX_PATH].rstrip("`") or "the body") from error
+    except (DecodeError, RecursionError) as error:
+        raise Refused(_WRONG, f"the body is not JSON: {error}") from error
 
 
-def _uid(request: Fields) -> str:
-    uid = request.text("uid")
-    if not 0 < len(uid) <= _MAX_UID:
-        raise request.refuse("uid", f"must have 1 to {_MAX_UID} characters, got {len(uid)}")
-    return uid
-
-
-def _operation(request: Fields) -> str:
-    operation = request.text("operation")
-    if operation not in _OPERATIONS:
-        raise request.refuse("operation", f"must be one of {', '.join(_OPERATIONS)}, got {operation[:80]!r}")
-    return operation
-
-
-def _object(request: Fields) -> dict[str, Any]:
-    value = request.raw.get("object")
-    if not isinstance(value, dict):
-        raise request.refuse("object", "must be the object under review")
-    return value
-
-
-def _old_object(request: Fields) -> dict[str, Any] | None:
-    value = request.raw.get("oldObject")
-    if value is not None and not isinstance(value, dict):
-        raise request.refuse("oldObject", "must be the object before the change, or null")
-    return value
+def _check(request: Request[Any], group: str, kind: str) -> None:
+    """Refuse what this path does not answer for, and what no API server sends."""
+    if request.kind.kind != kind or request.kind.group != group:
+        other = f"{shown(request.kind.kind)} of {shown(request.kind.group)}"
+        message = f"this path answers for {kind} of {group!r}, got {other}: correct the rules"
+        raise Refused(_WRONG, message, path="request.kind")
+    if request.subResource:
+        message = f"this path answers for {kind} itself: correct the rules"
+        raise Refused(_WRONG, message, path="request.subResource")
+    if not 0 < len(request.uid) <= _MAX_UID:
+        raise Refused(_WRONG, f"must have 1 to {_MAX_UID} characters, got {len(request.uid)}", path="request.uid")
+    if request.operation not in _OPERATIONS:
+        message = f"must be one of {', '.join(_OPERATIONS)}, got {request.operation[:80]!r}"
+        raise Refused(_WRONG, message, path="request.operation")
 
 
 def write_review(uid: str, decision: Decision) -> bytes:
@@ -113,10 +107,15 @@ def write_review(uid: str, decision: Decision) -> bytes:
         }
     elif decision.patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(decision.patch.text).decode()
+        response["patch"] = _base64(decision.patch.text)
     if decision.warnings:
         response["warnings"] = _warnings(decision.warnings)
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+@lru_cache(maxsize=64)  # pods of one shape share their patch
+def _base64(patch: bytes) -> str:
+    return base64.b64encode(patch).decode()
 
 
 def _warnings(texts: Iterable[str]) -> list[str]:

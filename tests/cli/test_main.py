@@ -16,6 +16,7 @@ HEAVY = (
     "httpx",
     "yaml",
     "orjson",
+    "msgspec",
     "cryptography",
     "prometheus_client",
 )

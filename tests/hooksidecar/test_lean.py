@@ -13,6 +13,7 @@ FORBIDDEN = {
     "httpx",
     "kubernetes",
     "orjson",
+    "msgspec",
     "pydantic",
     "starlette",
     "uvicorn",

@@ -104,9 +104,10 @@ REFUSED = {
     "JSON of another kind": ("POST", {"content-type": "application/json-patch+json"}, b"[]", 415, "the content type"),
     "WH-24 empty": (*POST, b"", 400, "the body is empty"),
     "not JSON": (*POST, b"{", 400, "the body is not JSON"),
-    "not UTF-8": (*POST, b'"\xff"', 400, "the body is not JSON"),
-    "NaN": (*POST, b"[NaN]", 400, "the body is not JSON"),
-    "nested without end": (*POST, b"[" * 100_000, 400, "the body is not JSON"),
+    "not UTF-8": (*POST, b'{"kind": "\xff"}', 400, "the body is not JSON"),
+    "NaN": (*POST, b'{"kind": NaN}', 400, "the body is not JSON"),
+    "nested without end": (*POST, b'{"kind": ' + b"[" * 100_000, 400, "the body is not JSON"),
+    "a list": (*POST, b"[]", 400, "the body: expected `object`, got `array`"),
     "no review": (*POST, b"{}", 400, "kind: must be AdmissionReview"),
     "v1beta1": (
         *POST,
