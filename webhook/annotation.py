@@ -1,7 +1,8 @@
 """Reading what an object asks for: its annotation `dravirt.io/devices`, parsed once per text."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from dra.claims import PodClaim, pod_claims
 from dra.contract import DEVICES_ANNOTATION
@@ -19,8 +20,7 @@ TEMPLATE_FIELD = f"spec.template.{FIELD}"
 """Where a VM's template carries it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True, cache_hash=True):
     """The devices that an annotation asks for and the pod claims that they become."""
 
     requests: tuple[DeviceRequest, ...]

@@ -5,9 +5,11 @@ The facts are a small hashable value: pods of one shape have the same, and so th
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
 
 from dra.claims import PodClaim
 from dra.contract import (
@@ -23,7 +25,7 @@ from webhook.decision import RawObject
 from webhook.obstacles import Obstacle, PodParts, find_obstacle
 from webhook.patch import Ground, Path
 from webhook.quantity import parse_quantity
-from webhook.raw import annotations, labels, mapping, mappings, name_of, named
+from webhook.raw import labels, mapping, mappings, name_of, named
 from webhook.sidecar import is_guaranteed
 
 PROVISIONING = "provisioning"
@@ -38,15 +40,13 @@ _MOST = 64
 _HOOK_FLAG = "--hook-sidecars"
 _HOOK_FLAG_WITH = f"{_HOOK_FLAG}="
 _COUNT = re.compile(r"[0-9]{1,4}")
-_PARENTS: tuple[Path, ...] = (
-    ("metadata", "annotations"),
-    ("metadata", "labels"),
+_IN_METADATA: tuple[Path, ...] = (("metadata", "annotations"), ("metadata", "labels"))
+_IN_SPEC: tuple[Path, ...] = (
     ("spec", "imagePullSecrets"),
     ("spec", "initContainers"),
     ("spec", "resourceClaims"),
     ("spec", "volumes"),
 )
-_PARENTS_IN_COMPUTE: tuple[Path, ...] = (("env",), ("resources", "claims"), ("volumeMounts",))
 
 
 def is_launcher(pod: RawObject) -> bool:
@@ -62,8 +62,7 @@ def is_launcher(pod: RawObject) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HookFlag:
+class HookFlag(Struct, frozen=True):
     """The `--hook-sidecars N` of virt-launcher: how many sockets it waits for, and where that stands."""
 
     field: str
@@ -79,9 +78,12 @@ class HookFlag:
         return f"{self.prefix}{self.count + 1}"
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
-    """The facts about one launcher pod."""
+class Launcher(Struct, frozen=True):
+    """The facts about one launcher pod.
+
+    A Struct is a frozen dataclass that is made, hashed and compared in C: with dataclasses, for these facts and what
+    they consist of, parsing and deciding would take a tenth longer.
+    """
 
     compute: int | None
     """The position of the container that runs the VM."""
@@ -113,31 +115,39 @@ class Launcher:
     @classmethod
     def of(cls, pod: RawObject) -> "Launcher":
         """Return the facts about `pod`."""
-        spec = mapping(pod, "spec")
-        parts = PodParts(*(mappings(spec, kind) for kind in ("containers", "initContainers", "volumes")))
-        index = named(parts.containers, COMPUTE_CONTAINER)
-        compute = parts.containers[index] if index is not None else {}
-        amounts = [(side, mapping(compute, "resources", side)) for side in ("limits", "requests")]
+        metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
+        annotations = mapping(metadata, "annotations")
+        containers, init_containers = mappings(spec, "containers"), mappings(spec, "initContainers")
+        index = named(containers, COMPUTE_CONTAINER)
+        compute = containers[index] if index is not None else {}
+        volumes, mounts = mappings(spec, "volumes"), mappings(compute, "volumeMounts")
+        parts = PodParts(containers, init_containers, volumes, mappings(compute, "env"), mounts)
+        resources = mapping(compute, "resources")
+        limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
+        amounts = (("limits", limits), ("requests", requests))
+        holders: Iterable[tuple[Mapping[Any, Any], tuple[Path, ...]]]
+        holders = zip((metadata, spec, compute, resources), _parents(index), strict=False)
+        absent = [path for holder, paths in holders for path in paths if not holder.get(path[-1])]
         hook_flag = _find_hook_flag(compute)
         return cls(
             compute=index,
             hook_flag=hook_flag,
-            placeholders=_count_placeholders(amounts),
-            placeholder_sides=tuple(side for side, amount in amounts if PLACEHOLDER_RESOURCE in amount),
-            memory=tuple((side, _quantity(amount["memory"])) for side, amount in amounts if "memory" in amount),
-            limits_cpu="cpu" in amounts[0][1],
-            is_guaranteed=is_guaranteed(parts.containers + parts.init_containers),
-            has_socket_volume=named(parts.volumes, SOCKET_VOLUME) is not None,
-            mounts_sockets=named(mappings(compute, "volumeMounts"), SOCKET_VOLUME) is not None,
-            pull_secrets=tuple(_short(name_of(each)) for each in mappings(spec, "imagePullSecrets")[:_MOST]),
+            placeholders=_count_placeholders(limits, requests),
+            placeholder_sides=tuple([side for side, amount in amounts if PLACEHOLDER_RESOURCE in amount]),
+            memory=tuple([(side, _quantity(amount["memory"])) for side, amount in amounts if "memory" in amount]),
+            limits_cpu="cpu" in limits,
+            is_guaranteed="cpu" in limits and is_guaranteed(containers + init_containers),
+            has_socket_volume=named(volumes, SOCKET_VOLUME) is not None,
+            mounts_sockets=named(mounts, SOCKET_VOLUME) is not None,
+            pull_secrets=tuple(map(_short_name, mappings(spec, "imagePullSecrets")[:_MOST])),
             claims=tuple(_claims(mappings(spec, "resourceClaims")))[:_MOST],
-            marker=_read_marker(pod),
-            has_sidecar=named(parts.init_containers, SIDECAR_CONTAINER) is not None,
-            is_migration_target="kubevirt.io/migrationJobUID" in labels(pod),
+            marker=_read_marker(annotations.get(INJECTED_ANNOTATION)),
+            has_sidecar=named(init_containers, SIDECAR_CONTAINER) is not None,
+            is_migration_target="kubevirt.io/migrationJobUID" in mapping(metadata, "labels"),
             # A VM owner can write this annotation: those of a VMI reach its pods. Such a pod runs no virt-launcher.
-            is_provisioning=annotations(pod).get(_EPHEMERAL) == "true" and hook_flag is None,
+            is_provisioning=annotations.get(_EPHEMERAL) == "true" and hook_flag is None,
             obstacle=find_obstacle(parts, index),
-            ground=Ground.of(pod, _parents(index)),
+            ground=Ground.of(pod, absent),
         )
 
     def holds(self, claims: Iterable[PodClaim]) -> bool:
@@ -147,11 +157,13 @@ class Launcher:
 
 
 @lru_cache
-def _parents(compute: int | None) -> tuple[Path, ...]:
-    """Return what an injection adds to, in a pod whose container `compute` runs the VM."""
+def _parents(compute: int | None) -> tuple[tuple[Path, ...], ...]:
+    """Return what an injection adds to: in metadata, in spec, in the container `compute`, in its resources."""
     if compute is None:
-        return _PARENTS
-    return _PARENTS + tuple(("spec", "containers", compute, *path) for path in _PARENTS_IN_COMPUTE)
+        return _IN_METADATA, _IN_SPEC
+    container: Path = ("spec", "containers", compute)
+    in_container = ((*container, "env"), (*container, "volumeMounts"))
+    return _IN_METADATA, _IN_SPEC, in_container, ((*container, "resources", "claims"),)
 
 
 def _find_hook_flag(compute: RawObject) -> HookFlag | None:
@@ -178,12 +190,13 @@ def _flag_with_number(field: str, items: list[object]) -> HookFlag | None:
     return None
 
 
-def _count_placeholders(amounts: list[tuple[str, RawObject]]) -> int:
-    asked = [amount[PLACEHOLDER_RESOURCE] for _, amount in amounts if amount.get(PLACEHOLDER_RESOURCE) is not None]
-    if not asked:
+def _count_placeholders(limits: RawObject, requests: RawObject) -> int:
+    asked = limits.get(PLACEHOLDER_RESOURCE)
+    asked = requests.get(PLACEHOLDER_RESOURCE) if asked is None else asked
+    if asked is None:
         return 0
     try:
-        count = parse_quantity(asked[0])
+        count = parse_quantity(asked)
     except ValueError:
         return -1
     return int(count) if count == count.to_integral_value() else -1
@@ -194,6 +207,10 @@ def _claims(entries: list[RawObject]) -> Iterator[tuple[int, str, str | None, st
         name, claim = name_of(entry), _text(entry.get("resourceClaimName"))
         if claim is not None or name.startswith(POD_CLAIM_PREFIX):
             yield index, _short(name), claim, _text(entry.get("resourceClaimTemplateName"))
+
+
+def _short_name(entry: RawObject) -> str:
+    return _short(name_of(entry))
 
 
 def _quantity(value: object) -> str:
@@ -209,8 +226,7 @@ def _short(text: str) -> str:
     return text[:_LONGEST]
 
 
-def _read_marker(pod: RawObject) -> str | None:
-    text = annotations(pod).get(INJECTED_ANNOTATION)
+def _read_marker(text: Any) -> str | None:
     if text is None:
         return None
     try:

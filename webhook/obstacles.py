@@ -4,7 +4,6 @@ A tenant names the volumes and claims of his VM, and these names reach the pod: 
 sidecar's state would let him choose any device of the node.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from dra.contract import (
 from dra.errors import Refused
 from dra.reasons import Reason
 from webhook.decision import RawObject
-from webhook.raw import mappings, named
+from webhook.raw import named
 
 _CONTAINERS = (SIDECAR_CONTAINER,)
 _VOLUMES = (STATE_VOLUME, TOKEN_VOLUME)
@@ -45,33 +44,37 @@ class PodParts(NamedTuple):
     containers: list[RawObject]
     init_containers: list[RawObject]
     volumes: list[RawObject]
+    variables: list[RawObject]
+    """Of the container that runs the VM."""
+    mounts: list[RawObject]
+    """Of that container as well."""
 
 
 def find_obstacle(parts: PodParts, compute: int | None) -> Obstacle | None:
     """Return the first thing in the way in a pod whose container `compute` runs the VM; its claims apart."""
-    launcher = {} if compute is None else parts.containers[compute]
-    field = f"spec.containers[{compute}]"
-    obstacles = [
-        *_taken(parts.containers, _CONTAINERS, "spec.containers"),
-        *_taken(parts.init_containers, _CONTAINERS, "spec.initContainers"),
-        *_taken(parts.volumes, _VOLUMES, "spec.volumes"),
-        *_taken(mappings(launcher, "env"), _VARIABLES, f"{field}.env"),
-        *_strange_sockets(parts.volumes, mappings(launcher, "volumeMounts"), f"{field}.volumeMounts"),
-    ]
-    return obstacles[0] if obstacles else None
+    for items, names, field in (
+        (parts.containers, _CONTAINERS, "spec.containers"),
+        (parts.init_containers, _CONTAINERS, "spec.initContainers"),
+        (parts.volumes, _VOLUMES, "spec.volumes"),
+        (parts.variables, _VARIABLES, f"spec.containers[{compute}].env"),
+    ):
+        for index, item in enumerate(items):
+            if item.get("name") in names:
+                return Obstacle(item["name"], f"{field}[{index}]")
+    return _strange_volume(parts.volumes) or _strange_mount(parts.mounts, f"spec.containers[{compute}].volumeMounts")
 
 
-def _taken(items: list[RawObject], names: tuple[str, ...], field: str) -> list[Obstacle]:
-    return [
-        Obstacle(item["name"], f"{field}[{index}]") for index, item in enumerate(items) if item.get("name") in names
-    ]
+def _strange_volume(volumes: list[RawObject]) -> Obstacle | None:
+    """Return a socket volume that is not KubeVirt's own, which is an emptyDir."""
+    index = named(volumes, SOCKET_VOLUME)
+    if index is None or "emptyDir" in volumes[index]:
+        return None
+    return Obstacle(SOCKET_VOLUME, f"spec.volumes[{index}]")
 
 
-def _strange_sockets(volumes: list[RawObject], mounts: list[RawObject], field: str) -> Iterator[Obstacle]:
-    """Yield a socket volume that is not KubeVirt's own: an emptyDir, mounted where virt-launcher looks for sockets."""
-    sockets = named(volumes, SOCKET_VOLUME)
-    if sockets is not None and "emptyDir" not in volumes[sockets]:
-        yield Obstacle(SOCKET_VOLUME, f"spec.volumes[{sockets}]")
+def _strange_mount(mounts: list[RawObject], field: str) -> Obstacle | None:
+    """Return a mount of the socket volume elsewhere, or of another volume where virt-launcher looks for sockets."""
     for index, mount in enumerate(mounts):
         if (mount.get("mountPath") == SOCKET_DIR) != (mount.get("name") == SOCKET_VOLUME):
-            yield Obstacle(SOCKET_VOLUME, f"{field}[{index}]")
+            return Obstacle(SOCKET_VOLUME, f"{field}[{index}]")
+    return None

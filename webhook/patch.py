@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import orjson
+from msgspec import Struct
 
 Operation = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -56,8 +57,7 @@ def remove(*path: str | int) -> Operation:
     return {"op": "remove", "path": pointer(path)}
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """Which of the parents that a patch adds to are missing in an object, and how far each of these is there.
 
     An empty mapping or list counts as missing: it is made anew in one operation, with the same result. What is of
@@ -70,8 +70,8 @@ class Ground:
     @classmethod
     def of(cls, item: Mapping[str, Any], parents: Iterable[Path]) -> Self:
         """Return the ground that `item` gives for adding to `parents`."""
-        depths = ((parent, _depth(item, parent)) for parent in parents)
-        return cls(tuple((parent, depth) for parent, depth in depths if depth < len(parent)))
+        depths = [(parent, _depth(item, parent)) for parent in parents]
+        return cls(tuple([(parent, depth) for parent, depth in depths if depth < len(parent)]))
 
     def put(self, members: Mapping[str, Any], *parent: str | int) -> list[Operation]:
         """Return the operations that set `members` in the mapping at `parent`."""
@@ -99,9 +99,11 @@ class Ground:
 
 def _depth(item: Any, parent: Path) -> int:
     for depth, token in enumerate(parent):
-        try:
+        if isinstance(item, dict):
+            item = item.get(token)
+        elif isinstance(item, list) and isinstance(token, int) and token < len(item):
             item = item[token]
-        except (KeyError, IndexError, TypeError):
+        else:
             return depth
         if item is None:
             return depth

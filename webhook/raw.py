@@ -23,7 +23,11 @@ def mapping(item: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 def mappings(item: Mapping[str, Any], *path: str) -> list[Mapping[str, Any]]:
     """Return the list at `path` with an empty mapping for each item that is none, so that positions hold."""
-    value = mapping(item, *path[:-1]).get(path[-1])
+    value: Any = item
+    for key in path:
+        if not isinstance(value, dict):
+            return []
+        value = value.get(key)
     if not isinstance(value, list):
         return []
     if _ONLY_MAPPINGS.issuperset(map(type, value)):

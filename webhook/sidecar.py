@@ -107,10 +107,13 @@ def is_guaranteed(containers: list[RawObject]) -> bool:
 
     Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos. A missing request counts as its limit, a limit of 0 as none.
     """
-    return bool(containers) and all(_is_pinned(each, resource) for each in containers for resource in ("cpu", "memory"))
+    return bool(containers) and all(map(_is_pinned, containers))
 
 
-def _is_pinned(each: RawObject, resource: str) -> bool:
-    limit = mapping(each, "resources", "limits").get(resource)
-    request = mapping(each, "resources", "requests").get(resource, limit)
-    return same_quantity(request, limit) and not same_quantity(limit, 0)
+def _is_pinned(each: RawObject) -> bool:
+    limits, requests = mapping(each, "resources", "limits"), mapping(each, "resources", "requests")
+    for resource in ("cpu", "memory"):
+        limit = limits.get(resource)
+        if limit is None or not same_quantity(requests.get(resource, limit), limit) or same_quantity(limit, 0):
+            return False
+    return True
