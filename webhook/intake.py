@@ -1,15 +1,16 @@
-"""Taking in the body of a review: how much, how long, and how rich in fields it may be.
+"""Taking in the body of a review: how much, and how rich in fields it may be.
 
 Whatever reaches the Service can post, so that a body must cost no more than a review of the largest object does: not in
-memory, in all requests together, and not in time of the one event loop.
+memory, in all requests together, and not in time of the one event loop. How long it may take to come, the connection
+bounds (`webhook.connection`): it knows whether there is anything to wait for, while a timeout here would be started and
+stopped for every review.
 """
 
-import asyncio
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 MAX_BODY = 7 * 1024 * 1024
 """Bytes. A review holds its object twice at most, and the API server takes requests of up to 3 MiB."""
@@ -17,8 +18,6 @@ MAX_HELD = 32 * 1024 * 1024
 """Bytes of bodies under way in all: above a thousand reviews of ordinary size."""
 MAX_VALUES = 200_000
 """Values in a review, by what separates them. One takes 100 bytes and more; the review of a launcher pod has 600."""
-BODY_SECONDS = 5.0
-"""The longest timeout that our webhooks are registered with: after that nobody waits for the answer."""
 
 
 class Intake:
@@ -34,32 +33,28 @@ class Intake:
         """
         _check_head(scope)
         chunks: list[bytes] = []
+        size, more = 0, True
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                await self._collect(receive, chunks)
-        except TimeoutError:
-            raise _closing(HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS:g} s") from None
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+                chunks.append(chunk)
+                size += len(chunk)
+                self._held += len(chunk)
+                if size > MAX_BODY:
+                    raise _too_large()
+                if self._held > MAX_HELD:
+                    raise _closing(HTTPStatus.SERVICE_UNAVAILABLE, "too many bodies are under way: try again")
         finally:
-            self._held -= sum(map(len, chunks))
+            self._held -= size
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if not body:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is empty: an AdmissionReview is expected")
         if len(body) > MAX_VALUES and _values(body) > MAX_VALUES:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body holds more than {MAX_VALUES} values")
         return body
-
-    async def _collect(self, receive: Receive, chunks: list[bytes]) -> None:
-        size, more = 0, True
-        while more:
-            message = await receive()
-            chunk, more = _chunk(message), message.get("more_body", False)
-            chunks.append(chunk)
-            size += len(chunk)
-            self._held += len(chunk)
-            if size > MAX_BODY:
-                raise _too_large()
-            if self._held > MAX_HELD:
-                raise _closing(HTTPStatus.SERVICE_UNAVAILABLE, "too many bodies are under way: try again")
 
 
 def _check_head(scope: Scope) -> None:
@@ -79,13 +74,6 @@ def _check_head(scope: Scope) -> None:
 
 def _values(body: bytes) -> int:
     return body.count(b",") + body.count(b"{") + body.count(b"[")
-
-
-def _chunk(message: Message) -> bytes:
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    chunk: bytes = message.get("body", b"")
-    return chunk
 
 
 def _too_large() -> HTTPException:
