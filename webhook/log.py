@@ -7,7 +7,6 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +23,7 @@ class JsonLines(logging.Formatter):
         fields = {"message": record.getMessage(), **getattr(record, "fields", {})}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return _line(record.created, record.levelname.lower(), record.name, fields)
+        return _line(record.created, record.levelname.lower(), record.name, fields).decode()
 
 
 class EventLog:
@@ -36,13 +35,17 @@ class EventLog:
     def __call__(self, fields: Mapping[str, Any]) -> None:
         """Write one event. A log that cannot be written fails nothing."""
         if self._logger.isEnabledFor(logging.INFO):
-            with suppress(OSError):
-                sys.stderr.write(_line(time.time(), "info", self._logger.name, fields) + "\n")
+            line = _line(time.time(), "info", self._logger.name, fields) + b"\n"
+            try:
+                sys.stderr.buffer.write(line)  # as bytes, which it is: the text layer above would take a third more
+                sys.stderr.buffer.flush()
+            except OSError:
+                return
 
 
-def _line(seconds: float, level: str, logger: str, fields: Mapping[str, Any]) -> str:
+def _line(seconds: float, level: str, logger: str, fields: Mapping[str, Any]) -> bytes:
     moment = datetime.fromtimestamp(seconds, UTC)
-    return orjson.dumps({"time": moment, "level": level, "logger": logger, **fields}, default=str).decode()
+    return orjson.dumps({"time": moment, "level": level, "logger": logger, **fields}, default=str)
 
 
 def configure(level: str) -> None:

@@ -3,7 +3,9 @@
 Label values come from this code, never from a request: their number is bounded. docs/metrics.md describes each metric.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
 from fastapi import Response
 from prometheus_client import (
@@ -16,8 +18,9 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from dra.version import __version__
 from webhook.certificates import CertificateNumbers
@@ -39,17 +42,8 @@ class Metrics:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Info("dravirt_build", "The version that runs", registry=registry).info({"version": __version__})
-        self._admissions = Counter(
-            "dravirt_admissions_total", "Admission reviews answered", ["path", "decision", "reason"], registry=registry
-        )
-        durations = Histogram(
-            "dravirt_admission_duration_seconds",
-            "From the body of a review to its answer",
-            ["path"],
-            buckets=_ADMISSION_SECONDS,
-            registry=registry,
-        )
-        self._observe = {path: durations.labels(path).observe for path in paths}
+        self._admissions = AdmissionCounts(paths)
+        registry.register(self._admissions)
         self._answers = Counter(
             "dravirt_allocation_answers_total",
             "Answers of the allocation service",
@@ -64,21 +58,11 @@ class Metrics:
         )
 
     def admissions(self, log: Record) -> Record:
-        """Return what counts an admission and tells `log`.
-
-        Every start of an opted-in VM comes by here several times: a look-up in a mapping instead of that of labels.
-        """
-        count: dict[tuple[str, str, str], Callable[[], None]] = {}
-        observe = self._observe
+        """Return what counts an admission and tells `log`."""
+        add = self._admissions.add
 
         def record(event: Event) -> None:
-            path = event["path"]
-            key = (path, event["decision"], event["reason"])
-            counted = count.get(key)
-            if counted is None:
-                counted = count[key] = self._admissions.labels(*key).inc
-            counted()
-            observe[path](event["ms"] / 1000)
+            add(event["path"], event["decision"], event["reason"], event["ms"] / 1000)
             log(event)
 
         return record
@@ -96,6 +80,41 @@ class Metrics:
     def exposition(self) -> Response:
         """Return the metrics of the moment as Prometheus reads them."""
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+class AdmissionCounts(Collector):
+    """How many admissions there were, and how long they took.
+
+    They are added in the event loop alone, so that no lock is needed: a counter and a histogram of prometheus_client
+    take a tenth of the time of an admission.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Count admissions at `paths`, whose durations are there from the beginning."""
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._buckets = {path: [0] * (len(_ADMISSION_SECONDS) + 1) for path in paths}
+        self._seconds = dict.fromkeys(self._buckets, 0.0)
+
+    def add(self, path: str, decision: str, reason: str, seconds: float) -> None:
+        """Count one."""
+        key = (path, decision, reason)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._buckets[path][bisect_left(_ADMISSION_SECONDS, seconds)] += 1
+        self._seconds[path] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was counted until now."""
+        labels = ["path", "decision", "reason"]
+        counts = CounterMetricFamily("dravirt_admissions", "Admission reviews answered", labels=labels)
+        for key, count in list(self._counts.items()):
+            counts.add_metric(key, count)
+        yield counts
+        text = "From the body of a review to its answer"
+        durations = HistogramMetricFamily("dravirt_admission_duration_seconds", text, labels=["path"])
+        bounds = [*map(floatToGoString, _ADMISSION_SECONDS), "+Inf"]
+        for path, buckets in self._buckets.items():
+            durations.add_metric([path], list(zip(bounds, accumulate(buckets), strict=True)), self._seconds[path])
+        yield durations
 
 
 class StateCollector(Collector):

@@ -50,15 +50,18 @@ def test_an_event_is_written_where_the_level_lets_it_through(capsys, level, line
     assert [json.loads(text)["name"] for text in written] == ["a\nb"] * lines
 
 
-class FullDisk(io.StringIO):
-    """A stderr that goes to a file on a full disk."""
+class FullDisk(io.RawIOBase):
+    """A file on a full disk."""
 
-    def write(self, _text):
+    def writable(self):
+        return True
+
+    def write(self, _data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_log_that_cannot_be_written_fails_nothing(monkeypatch):
     logging.getLogger("webhook.test").setLevel(logging.INFO)
-    monkeypatch.setattr("sys.stderr", FullDisk())
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(io.BufferedWriter(FullDisk())))
 
     EventLog("webhook.test")({"message": "admission"})
