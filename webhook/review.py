@@ -71,7 +71,7 @@ def _decode(body: bytes, decoder: Decoder[Review[Any]]) -> Review[Any]:
     except ValidationError as error:
         what, _, path = str(error).partition(" - at `$.")  # as in: Expected `str`, got `int` - at `$.request.uid`
         raise Refused(_WRONG, what.lower(), path=path[:_MAX_PATH].rstrip("`") or "the body") from error
-    except (DecodeError, RecursionError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:  # (the second before msgspec 0.23)
         raise Refused(_WRONG, f"the body is not JSON: {error}") from error
 
 
