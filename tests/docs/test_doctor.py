@@ -2,6 +2,7 @@
 
 import re
 
+import yaml
 from support import doctorfacts as facts
 from support.examples import ROOT, fenced
 from support.markdown import codes, rows, section
@@ -35,3 +36,19 @@ def test_the_output_shown_is_what_it_prints():
 def test_the_codes_of_reasons_that_are_named_are_there():
     named = set(re.findall(r"\(`([a-z_]+)`\)", PAGE.read_text()))
     assert named == {"claims_dropped", "untrusted_creator"}
+
+
+def test_the_job_may_read_and_nothing_else_but_questions_and_dry_runs_of_its_own():
+    items = list(yaml.safe_load_all((ROOT / "deploy" / "doctor" / "rbac.yaml").read_text()))
+    creates = [
+        (item["kind"], item["metadata"].get("namespace"), rule["resources"])
+        for item in items
+        for rule in item.get("rules", [])
+        if not set(rule["verbs"]) <= {"get", "list"}
+    ]
+    assert creates == [
+        ("ClusterRole", None, ["subjectaccessreviews"]),
+        ("Role", "dravirt-doctor", ["pods"]),
+        ("Role", "dravirt-doctor", ["virtualmachines"]),
+    ]
+    assert "secrets" not in str(items)
