@@ -7,6 +7,8 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from webhook.onewrite import OneWrite
+
 MAX_HEAD = 64 * 1024
 """Bytes of a request's line and headers; the API server sends a few hundred."""
 REQUEST_SECONDS = 10.0
@@ -29,6 +31,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # (as it is there)
         """Begin: idle until the first byte."""
         super().connection_made(transport)
+        self.transport = OneWrite(transport, self.loop)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:

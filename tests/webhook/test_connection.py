@@ -124,6 +124,29 @@ def test_a_connection_made_in_advance_serves_a_review_later(server):
         ask(connection, head % len(body) + body)
 
 
+def test_an_answer_comes_in_one_piece(connection):
+    connection.sendall(HEALTHZ)
+    assert connection.recv(65536).endswith(b'\r\n\r\n{"status":"ok"}')  # (over TLS: of one record)
+
+
+def test_a_client_that_waits_to_be_told_to_go_on_is_told(server):
+    head = b"POST /mutate/pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    with server.tls.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.sendall(head + b"Content-Length: 2\r\n\r\n")
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"{}")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+def test_an_answer_that_ends_the_connection_is_sent_before(connection):
+    connection.sendall(HEALTHZ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    answer = b""
+    while piece := connection.recv(65536):
+        answer += piece
+    assert answer.endswith(b'\r\n\r\n{"status":"ok"}')
+
+
 def test_a_handshake_has_a_deadline(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent:
         assert HANDSHAKE * 0.9 <= seconds_until_the_end(silent) <= HANDSHAKE + LATE
