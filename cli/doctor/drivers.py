@@ -66,7 +66,7 @@ def check_drivers(slices: Objects, settings: Settings | None) -> Iterator[Findin
         untold = [each for each in devices if each.driver == driver and each.identity is None]
         elsewhere = _elsewhere(untold)
         if elsewhere:
-            yield _named_otherwise(driver, elsewhere, settings)
+            yield _named_otherwise(untold[0], elsewhere, settings)
         elif untold:
             number = f"{len(untold)} of {sum(each.driver == driver for each in devices)} devices"
             what = f"{number} are published without an mdev UUID or a PCI address, such as {untold[0].name!r}"
@@ -130,11 +130,11 @@ def _is(kind: type[MdevUUID] | type[PciAddress], text: str) -> bool:
     return True
 
 
-def _named_otherwise(driver: str, names: Mapping[str, str], settings: Settings | None) -> Finding:
+def _named_otherwise(device: Published, names: Mapping[str, str], settings: Settings | None) -> Finding:
     told = " and ".join(f"{name!r} looks like its {key}, unless it is another device's" for key, name in names.items())
     remedy = ""
     if settings and not settings.fault:
         own = {key: [name] for key, name in names.items()}
-        remedy = change(settings, "attributes", {**value_of(settings, "attributes"), driver: own})
-    what = f"its devices have no attribute that dravirt reads; {told}"
-    return Finding(Code.IDENTITY_ELSEWHERE, f"driver {driver}", what, remedy)
+        remedy = change(settings, "attributes", {**value_of(settings, "attributes"), device.driver: own})
+    what = f"devices such as {device.name!r} have no attribute that dravirt reads; {told}"
+    return Finding(Code.IDENTITY_ELSEWHERE, f"driver {device.driver}", what, remedy)
