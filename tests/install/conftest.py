@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from cluster import machines, programs, sandbox
@@ -20,7 +19,18 @@ from install.load import Load
 from install.witness import Witness, start_witness
 
 IMAGES = {"dravirt-webhook": WEBHOOK_IMAGE, "dravirt-hooksidecar": SIDECAR_IMAGE}
-ORDER = ("test_installed", "test_story", "test_rotation", "test_replicas", "test_removal")
+ORDER = (
+    "test_installed",
+    "test_story",
+    "test_outage",
+    "test_tenant",
+    "test_rotation",
+    "test_chaos",
+    "test_rollout",
+    "test_removal",
+    "test_overlays",
+    "test_listening",
+)
 """One installation goes through all of it, from its start to its end."""
 
 if sandbox.current() is None:
@@ -34,11 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        name = Path(item.location[0]).stem
-        return ORDER.index(name) if name in ORDER else len(ORDER)
-
-    items.sort(key=place)
+    items.sort(key=lambda item: ORDER.index(item.path.stem))
 
 
 @pytest.fixture(scope="session")
