@@ -36,6 +36,10 @@ class Api:
     def close(self) -> None:
         self._client.close()
 
+    def act_as(self, user: str) -> None:
+        """Impersonate `user` from now on."""
+        self._client.headers["Impersonate-User"] = user
+
     def request(self, method: str, path: str, body: object = None, **options: Any) -> Any:
         """Send a request and return the JSON of its answer, or its text. Raises ApiError, httpx.TransportError."""
         headers = {"Content-Type": options.pop("content_type", "application/json")}
