@@ -38,7 +38,7 @@ from cli.doctor.codes import Code
 from cli.doctor.facts import SUBJECTS, Facts, Place, Right, Rights, Unseen, Verdict
 from cli.doctor.finding import Finding
 from cli.doctor.registration import WEBHOOKS
-from cli.doctor.rights import ALLOCATIONS
+from cli.doctor.rights import ALLOCATIONS, review
 from cli.doctor.trust import trust_by_handshakes
 
 PERMIT = {"pciVendorSelector": "0000:0000", "resourceName": "dravirt.io/gpu", "externalResourceProvider": True}
@@ -81,6 +81,18 @@ def without_claims() -> dict:
     return pod
 
 
+def pod_without(field: str) -> dict:
+    pod = tried_pod()
+    del pod["spec"][field]
+    return pod
+
+
+def without_claims_of_a_container() -> dict:
+    pod = tried_pod()
+    del pod["spec"]["containers"][0]["resources"]["claims"]
+    return pod
+
+
 def without_sidecar() -> dict:
     pod = tried_pod()
     del pod["spec"]["initContainers"][0]["restartPolicy"]
@@ -112,6 +124,14 @@ BROKEN: dict[str, tuple[Facts, Code]] = {
     "1.33 without v1beta1": (prepared(version="v1.33.2", served=()), Code.DRA_NOT_SERVED),
     "1.35 without v1": (prepared(version="v1.35.4", served=("v2",)), Code.DRA_NOT_SERVED),
     "claims dropped": (prepared(tried_pod=Verdict(201, item=without_claims())), Code.DRA_OFF),
+    "the pod's claims dropped": (
+        prepared(tried_pod=Verdict(201, item=pod_without("resourceClaims"))),
+        Code.DRA_OFF,
+    ),
+    "a container's claims dropped": (
+        prepared(tried_pod=Verdict(201, item=without_claims_of_a_container())),
+        Code.DRA_OFF,
+    ),
     "sidecars dropped": (prepared(tried_pod=Verdict(201, item=without_sidecar())), Code.NO_NATIVE_SIDECARS),
     "no KubeVirt": (prepared(kubevirt=None), Code.KUBEVIRT_MISSING),
     "KubeVirt 1.4": (
@@ -466,6 +486,15 @@ def test_the_rights_are_those_that_deploy_gives():
         for verb in rule["verbs"]
     }
     assert {(each.verb, each.group, each.resource) for each in ALLOCATIONS} == given
+
+
+def test_rights_are_asked_for_as_the_service_account_has_them():
+    right = Right("get", "", "secrets", "acme", "tls")
+    assert review("webhook", "acme", right)["spec"] == {
+        "user": "system:serviceaccount:acme:webhook",
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:acme", "system:authenticated"],
+        "resourceAttributes": {"verb": "get", "group": "", "resource": "secrets", "namespace": "acme", "name": "tls"},
+    }
 
 
 def test_a_vm_asks_by_its_instancetype_or_preference_too():

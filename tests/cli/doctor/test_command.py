@@ -117,7 +117,23 @@ def test_each_thing_alone_may_be_unseen(doctor, server):
 def test_where_nothing_may_be_created_nothing_is_concluded(doctor, server):
     server.forbidden = {"/pods", "namespaces/default/virtualmachines", "subjectaccessreviews"}
     code, out, _ = doctor("-o", "json")
-    assert (code, found(out)) == (0, {"unseen"})
+    assert code == 0
+    assert {(each["code"], each["object"]) for each in json.loads(out)["findings"]} == {
+        ("unseen", "a dry run of a pod with a claim"),
+        ("unseen", "a dry run of a VM that asks wrongly"),
+        ("unseen", "the rights of dravirt's service account"),
+    }
+
+
+def test_a_pod_tries_objects_in_its_own_namespace_and_looks_at_all(doctor, server, monkeypatch):
+    monkeypatch.setenv("POD_NAMESPACE", "dravirt-doctor")
+    doctor()
+    tried = {path for method, path in server.asked if method == "POST" and "namespaces" in path}
+    assert tried == {
+        "/api/v1/namespaces/dravirt-doctor/pods",
+        "/apis/kubevirt.io/v1/namespaces/dravirt-doctor/virtualmachines",
+    }
+    assert ("GET", VMS) in server.asked
 
 
 def test_dravirts_own_namespace_is_no_place_to_try_in(doctor):
