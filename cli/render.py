@@ -15,10 +15,10 @@ examples:
 import argparse
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import jsonpatch
+from msgspec.structs import replace
 
 from cli.manifests import read_manifest, to_json, to_yaml
 from dra.errors import Refused

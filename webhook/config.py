@@ -49,11 +49,11 @@ class Config:
     """The configuration of an installation. Source of the keys: `webhook.configfile`."""
 
     mode: Mode = Mode.PLACEHOLDER
-    sidecar: SidecarConfig = field(default_factory=SidecarConfig)
+    sidecar: SidecarConfig = field(default_factory=SidecarConfig, hash=False)  # (it is hashed for each pod)
     kubevirt_namespace: str = "kubevirt"
     attributes: Mapping[str, AttributeNames] = field(default_factory=dict, hash=False)
     environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    allocation_service: ServiceAddress | None = None
+    allocation_service: ServiceAddress | None = field(default=None, hash=False)
     """Where sidecars ask for their devices; None: switched off."""
     ca_file: Path | None = None
     """What the authorities in `allocation_service` are read from; None: they are those of the server's certificate."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from dra.reasons import Reason
 from webhook.patch import Patch
 
@@ -11,8 +13,7 @@ RawObject = Mapping[str, Any]
 """A Kubernetes object as the API server sent it: typed models would lose unknown fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(Struct, frozen=True):
     """What is asked about: one object, before and after, and who changes it.
 
     Source: k8s.io/api/admission/v1, AdmissionRequest.

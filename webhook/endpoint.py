@@ -29,6 +29,7 @@ from webhook.review import read_review, write_review
 Event = Mapping[str, Any]
 """The fields of one line of the log."""
 
+_OK = int(HTTPStatus.OK)
 _MAX_NAME = 253  # characters of a name in Kubernetes
 
 _log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class AdmissionEndpoint:
                 decision = replace(decision, warnings=decision.warnings + warnings)
             answer = write_review(request.uid, decision)
             self._record(_event(scope["path"], request, decision, time.perf_counter() - started))
-            return _Response(HTTPStatus.OK, answer, b"application/json")
+            return _Response(_OK, answer, b"application/json")
         except HTTPException as error:
             headers = {name.encode(): value.encode() for name, value in (error.headers or {}).items()}
             return _refused(scope, Reason.INVALID_REVIEW, error.status_code, error.detail, tuple(headers.items()))
@@ -116,20 +117,17 @@ def _refused(
 
 def _event(path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> Event:
     """Return who asked what and what came of it, never the object."""
+    name = request.name or mapping(request.object, "metadata").get("generateName")
     return {
         "message": "admission",
         "path": path,
         "uid": request.uid,
         "kind": request.kind,
-        "namespace": _cut(request.namespace),
-        "name": _cut(request.name or mapping(request.object, "metadata").get("generateName")),
+        # Whoever posts can choose these two.
+        "namespace": request.namespace[:_MAX_NAME],
+        "name": name[:_MAX_NAME] if isinstance(name, str) else "",
         "operation": request.operation,
         "decision": "denied" if not decision.allowed else "patched" if decision.patch else "allowed",
         "reason": decision.reason,
         "ms": round(seconds * 1000, 2),
     }
-
-
-def _cut(name: object) -> str:
-    """Return a name as a line of the log may hold it: whoever posts can choose it."""
-    return name[:_MAX_NAME] if isinstance(name, str) else ""

@@ -54,12 +54,13 @@ def is_launcher(pod: RawObject) -> bool:
 
     Source: KubeVirt pkg/virt-controller/services/template.go.
     """
-    return labels(pod).get("kubevirt.io") == "virt-launcher" and any(
-        owner.get("kind") == "VirtualMachineInstance"
-        and str(owner.get("apiVersion")).startswith("kubevirt.io/")
-        and owner.get("controller") is True
-        for owner in mappings(pod, "metadata", "ownerReferences")
-    )
+    if labels(pod).get("kubevirt.io") != "virt-launcher":
+        return False
+    for owner in mappings(pod, "metadata", "ownerReferences"):
+        is_vmi = owner.get("kind") == "VirtualMachineInstance"
+        if is_vmi and owner.get("controller") is True and str(owner.get("apiVersion")).startswith("kubevirt.io/"):
+            return True
+    return False
 
 
 class HookFlag(Struct, frozen=True):

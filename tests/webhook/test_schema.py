@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from support.admission import APPEND, DEVICES, PLACEHOLDER, compute_of, create, launcher_pod, patched, vm, vmi
 from support.corpus import Case, corpus_cases, live_reviews
 from support.mutation import anything, broken
@@ -85,7 +86,7 @@ def assert_same_decision(handler: Handler, item: object, old: object = None, ope
     kind = {"group": handler.group, "version": "v1", "kind": handler.kind}
     body = json.dumps(review(item, kind, oldObject=old, operation=operation)).encode()
     request = read_review(body, group=handler.group, kind=handler.kind)
-    whole = replace(request, object=json.loads(body)["request"]["object"], old_object=old)
+    whole = structs.replace(request, object=json.loads(body)["request"]["object"], old_object=old)
     for config in CONFIGS:
         assert handler.decide(request, config) == handler.decide(whole, config)
 
