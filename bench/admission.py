@@ -5,10 +5,13 @@
 
 The server under test has one core, the load generator the other; HTTPS, connections kept open. Each round measures
 each server in turn, so that whatever else the machine does meets all of them; the best round of each counts.
-  limit    the same server with an application that reads the body and answers a constant, and logs nothing
-  uvicorn  that application under `uvicorn` as it comes: a line of its access log for each request, as dravirt has one
-  dravirt  `dravirt webhook`, /mutate/pod, the whole injection
+  limit    a bare ASGI application in dravirt's own server: it reads the body, answers a constant and logs nothing
+  uvicorn  that application under `uvicorn` as it comes: with an access log, as dravirt logs each admission
+  dravirt  `dravirt webhook`, /mutate/pod: the whole injection, a line of log and the metrics
   go       the least typed webhook in Go (bench/gowebhook), where Go is installed
+
+It ends with 1 where an aim is missed. On a machine that does other work, rates say little: the ratios of processor time
+per admission, printed beside them, hold better.
 """
 
 import argparse
@@ -83,8 +86,7 @@ def main() -> int:
         certificate = issue(Path(folder))
         tls = ssl.create_default_context(cafile=str(certificate.authority))
         results = measure(certificate, tls, body, rounds=args.rounds, seconds=args.seconds)
-    report(results)
-    return 0
+    return 0 if report(results) else 1
 
 
 def read_review(file: Path | None) -> tuple[str, bytes]:
@@ -113,7 +115,8 @@ def measure(
 ) -> dict[str, Result]:
     """Return the results by the name of the server."""
     files = [str(certificate.certificate), str(certificate.key)]
-    webhook = ["webhook", "--host", "127.0.0.1", "--drain-seconds", "0", "--tls-cert", files[0], "--tls-key", files[1]]
+    webhook = ["webhook", "--host", "127.0.0.1", "--health-port", "0", "--drain-seconds", "0"]
+    webhook += ["--tls-cert", files[0], "--tls-key", files[1]]
     commands = {
         "limit": lambda port: [sys.executable, str(BENCH / "admission_limit.py"), str(port), *files],
         "uvicorn": lambda port: [
@@ -198,8 +201,8 @@ def build_go() -> Path | None:
     return binary
 
 
-def report(results: dict[str, Result]) -> None:
-    """Print the table and how far dravirt is from its aims."""
+def report(results: dict[str, Result]) -> bool:
+    """Print the table and how far dravirt is from its aims; return whether it meets all."""
     print("at full load                                              one connection")
     print("            per second  CPU us each   p50 ms   p99 ms     p50 ms   p99 ms   RSS MiB")
     for name, each in results.items():
@@ -209,19 +212,27 @@ def report(results: dict[str, Result]) -> None:
             f"{single[0]:11.2f}{single[1]:9.2f}{each.memory:10.0f}"
         )
     dravirt = results["dravirt"]
+    print("\ndravirt beside            admissions/s   CPU each")
+    for name, each in results.items():
+        print(f"{name:10}{dravirt.full.rate / each.full.rate:26.2f} x{each.cpu / dravirt.cpu:9.2f} x")
     print()
-    aim("of uvicorn as it comes", dravirt.full.rate / results["uvicorn"].full.rate, LEAST_OF_LIMIT, at_least=True)
-    print(f"        {dravirt.full.rate / results['limit'].full.rate:.2f} of the limit")
-    if "go" in results:
-        aim("times the least Go webhook", dravirt.full.rate / results["go"].full.rate, LEAST_OF_GO, at_least=True)
-    aim("ms p50 with one connection", dravirt.single.percentile(0.5), MOST_P50, at_least=False)
-    aim("ms p99 with one connection", dravirt.single.percentile(0.99), MOST_P99, at_least=False)
-    aim("MiB of memory", dravirt.memory, MOST_MEMORY, at_least=False)
+    rates = {name: dravirt.full.rate / each.full.rate for name, each in results.items()}
+    met = [
+        aim("x the bare application under uvicorn as it comes", rates["uvicorn"], LEAST_OF_LIMIT, at_least=True),
+        aim("ms p50 with one connection", dravirt.single.percentile(0.5), MOST_P50, at_least=False),
+        aim("ms p99 with one connection", dravirt.single.percentile(0.99), MOST_P99, at_least=False),
+        aim("MiB of memory", dravirt.memory, MOST_MEMORY, at_least=False),
+    ]
+    if "go" in rates:
+        met.append(aim("x the least Go webhook", rates["go"], LEAST_OF_GO, at_least=True))
+    return all(met)
 
 
-def aim(what: str, value: float, bound: float, *, at_least: bool) -> None:
+def aim(what: str, value: float, bound: float, *, at_least: bool) -> bool:
+    """Print and return whether an aim is met."""
     met = value >= bound if at_least else value <= bound
     print(f"{'met   ' if met else 'MISSED'}  {value:.2f} {what}, aim {'>=' if at_least else '<='} {bound:g}")
+    return met
 
 
 if __name__ == "__main__":
