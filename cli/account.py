@@ -12,9 +12,9 @@ _GREEN, _RED, _BOLD, _DIM, _PLAIN = "\033[32m", "\033[31m", "\033[1m", "\033[2m"
 class Account:
     """Prints headings, facts and differences; colour only on a terminal."""
 
-    def __init__(self, out: TextIO = sys.stdout) -> None:
-        self._out = out
-        self._colour = out.isatty()
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._colour = self._out.isatty()
 
     def heading(self, number: int, text: str) -> None:
         """Begin a step."""
