@@ -19,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from install import previous
+
 from cluster import person, sandbox, stack
 from cluster.host import Missing
 from cluster.images import TREE
@@ -73,7 +75,10 @@ def _test(args: argparse.Namespace) -> int:
     image = stack.prepare(args.layers)
     logs = Path(tempfile.mkdtemp(prefix="dravirt-cluster-"))
     # (as a setting, not as an argument: a path in `args.pytest` is then instead of it, not beside it)
-    suites = TESTS.with_name("install") if args.layers == "install" else TESTS
+    suites = TESTS
+    if args.layers == "install":
+        suites = TESTS.with_name("install")
+        previous.image()
     command = [sys.executable, "-m", "pytest", "-o", f"testpaths={suites}", "-m", args.layers, "-p", "no:cacheprovider"]
     command += ["--timeout=300", *args.pytest]
     process = sandbox.start(command, logs, image, cwd=TREE)

@@ -17,18 +17,31 @@ ADMIN = "admin"
 KUBEVIRT_API = "system:serviceaccount:kubevirt:kubevirt-apiserver"
 KUBEVIRT_CONTROLLER = "system:serviceaccount:kubevirt:kubevirt-controller"
 KUBEVIRT_HANDLER = "system:serviceaccount:kubevirt:kubevirt-handler"
+KUBEVIRT_ELSEWHERE = "virtualization"
+"""Another namespace that KubeVirt may be in."""
 NODE = "system:node:node-1"
 PROXY = "system:kube-proxy"
 SCHEDULER = "system:kube-scheduler"
 WEBHOOK = "system:serviceaccount:dravirt-system:dravirt-webhook"
 
 _MASTERS = ("system:masters",)
+
+
+def elsewhere(user: str) -> str:
+    """Return what one of KubeVirt's parts goes by where KubeVirt is in the other namespace."""
+    return user.replace(":kubevirt:", f":{KUBEVIRT_ELSEWHERE}:")
+
+
 _USERS: Mapping[str, tuple[str, ...]] = {
     ADMIN: _MASTERS,
     # KubeVirt's parts go by their own names, which its webhooks and ours look at, but with all rights.
     KUBEVIRT_API: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
     KUBEVIRT_CONTROLLER: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
     KUBEVIRT_HANDLER: ("system:serviceaccounts", "system:serviceaccounts:kubevirt", *_MASTERS),
+    **{
+        elsewhere(user): ("system:serviceaccounts", f"system:serviceaccounts:{KUBEVIRT_ELSEWHERE}", *_MASTERS)
+        for user in (KUBEVIRT_API, KUBEVIRT_CONTROLLER, KUBEVIRT_HANDLER)
+    },
     NODE: ("system:nodes",),
     PROXY: (),
     SCHEDULER: (),

@@ -103,7 +103,33 @@ def _mirror() -> list[str]:
     return [mirror] if mirror else []
 
 
+def image_of(context: Path, name: str, key: str) -> Path:
+    """Return the archive of the one image of a folder with a Containerfile, built where the cache lacks it.
+
+    `key` names its content. Raises Missing.
+    """
+    base, folder = _base(), cache_root() / "images"
+    archive = folder / f"{key}.tar"
+    with one_at_a_time(folder):
+        if not archive.exists():
+            unfinished = archive.with_suffix(".unfinished")
+            unfinished.unlink(missing_ok=True)
+            _build(base, context, name, unfinished)
+            unfinished.rename(archive)
+    return archive
+
+
 def _build_dravirt(base: Path, built: Path) -> None:
+    unfinished = built.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    for name in (WEBHOOK_IMAGE, SIDECAR_IMAGE):
+        target = name.partition("dravirt-")[2].partition(":")[0]
+        _build(base, TREE, name, unfinished / f"{target}.tar", "--timestamp=0", f"--target={target}")
+    unfinished.rename(built)
+
+
+def _build(base: Path, context: Path, name: str, archive: Path, *arguments: str) -> None:
     storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=overlay"]
     buildah = ["buildah", *storage]
     image = f"localhost/debian-python:{_SUITE}"
@@ -111,18 +137,11 @@ def _build_dravirt(base: Path, built: Path) -> None:
         container = _run("a container for the base", *buildah, "from", "scratch").strip()
         _run("the base image", *buildah, "copy", "--quiet", container, str(base), "/")
         _run("the base image's commit", *buildah, "commit", "--quiet", "--rm", container, image)
-    unfinished = built.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    for name in (WEBHOOK_IMAGE, SIDECAR_IMAGE):
-        target = name.partition("dravirt-")[2].partition(":")[0]
-        _run(
-            f"the image {target}", *buildah, "bud", "--isolation=chroot", "--layers", "--timestamp=0",
-            f"--build-arg=BASE={image}", f"--target={target}", *_pip_settings(), f"--tag={name}", str(TREE),
-        )  # fmt: skip
-        archive = unfinished / f"{target}.tar"
-        _run("its archive", *buildah, "push", name, f"docker-archive:{archive}:{name}")
-    unfinished.rename(built)
+    _run(
+        f"the image {name}", *buildah, "bud", "--isolation=chroot", "--layers", *arguments,
+        f"--build-arg=BASE={image}", *_pip_settings(), f"--tag={name}", str(context),
+    )  # fmt: skip
+    _run("its archive", *buildah, "push", name, f"docker-archive:{archive}:{name}")
 
 
 def _pip_settings() -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.api import Api, ApiError, Object, is_true
-from cluster.controlplane import KUBEVIRT_API, KUBEVIRT_CONTROLLER, ControlPlane
+from cluster.controlplane import KUBEVIRT_API, KUBEVIRT_CONTROLLER, KUBEVIRT_ELSEWHERE, ControlPlane, elsewhere
 from cluster.machines import vm
 from cluster.network import HOST, VIRT_API, VIRT_CONTROLLER
 from cluster.process import Process, Processes, until
@@ -22,6 +22,8 @@ LAUNCHER_IMAGE = "registry.example/virt-launcher:stand-in"
 RESOURCES = ("devices.kubevirt.io/kvm", "devices.kubevirt.io/tun", "devices.kubevirt.io/vhost-net")
 """What virt-handler's device plugins would offer on a node."""
 _SERVICE = "virt-api"
+_IN_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Where KubeVirt's parts read which namespace they are in: `kubevirt` where there is no such file."""
 _INSTALLATION = {
     "apiVersion": "kubevirt.io/v1",
     "kind": "KubeVirt",
@@ -51,15 +53,31 @@ def start(processes: Processes, programs: Mapping[str, Path], plane: ControlPlan
     printed = subprocess.run([programs["objects"]], check=True, capture_output=True).stdout
     objects = json.loads(printed)["items"]
     _install_kinds(api, [each for each in objects if each["kind"] == "CustomResourceDefinition"])
-    _install_configuration(api, plane)
-    virt_api = _start_virt_api(processes, programs, plane)
+    _install_configuration(api, plane, NAMESPACE)
+    virt_api = _start_virt_api(processes, programs, plane, KUBEVIRT_API)
     publish_service(api, NAMESPACE, _SERVICE, VIRT_API)
     for each in objects:
         if each["kind"] != "CustomResourceDefinition":
             api.create(with_ca(each, plane.authority.pem))
-    virt_controller = _start_virt_controller(processes, programs, plane)
+    virt_controller = _start_virt_controller(processes, programs, plane, KUBEVIRT_CONTROLLER)
     until(lambda: _available(api), seconds=60, what="KubeVirt's subresources")
     until(lambda: _is_asked(api), seconds=60, what="the API server asking KubeVirt's webhooks")
+    return KubeVirt(api, (virt_api, virt_controller))
+
+
+def move(running: KubeVirt, processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> KubeVirt:
+    """Have KubeVirt in the other namespace from now on, where its parts are other users. Raises NotReady."""
+    for each in running.processes:
+        each.stop()
+    api = running.api
+    api.delete(_INSTALLATION)
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBEVIRT_ELSEWHERE}})
+    _install_configuration(api, plane, KUBEVIRT_ELSEWHERE)
+    _IN_A_POD.parent.mkdir(parents=True, exist_ok=True)
+    _IN_A_POD.write_text(KUBEVIRT_ELSEWHERE)
+    virt_api = _start_virt_api(processes, programs, plane, elsewhere(KUBEVIRT_API))
+    virt_controller = _start_virt_controller(processes, programs, plane, elsewhere(KUBEVIRT_CONTROLLER))
+    until(lambda: _available(api) and _is_asked(api), seconds=60, what="KubeVirt in the other namespace")
     return KubeVirt(api, (virt_api, virt_controller))
 
 
@@ -118,24 +136,24 @@ def _install_kinds(api: Api, definitions: list[Object]) -> None:
     until(established, seconds=60, what="KubeVirt's kinds established")
 
 
-def _install_configuration(api: Api, plane: ControlPlane) -> None:
-    created = until(lambda: _create_installation(api), seconds=30, what="the kind KubeVirt served")
+def _install_configuration(api: Api, plane: ControlPlane, namespace: str) -> None:
+    created = until(lambda: _create_installation(api, namespace), seconds=30, what="the kind KubeVirt served")
     status = {"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": "v1.8.4"}
     api.merge(created, {"status": status}, subresource="status")
-    ca = {"name": "kubevirt-ca", "namespace": NAMESPACE}
+    ca = {"name": "kubevirt-ca", "namespace": namespace}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca-bundle": plane.authority.pem}})
 
 
-def _create_installation(api: Api) -> Object | None:
+def _create_installation(api: Api, namespace: str) -> Object | None:
     with suppress(ApiError, KeyError):  # a kind that is established is found a little later
-        return api.apply({**_INSTALLATION, "spec": {}})
+        return api.apply({**_INSTALLATION, "metadata": {"name": "kubevirt", "namespace": namespace}, "spec": {}})
     return None
 
 
-def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> Process:
+def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane, user: str) -> Process:
     names = (_SERVICE, f"{_SERVICE}.{NAMESPACE}", f"{_SERVICE}.{NAMESPACE}.svc", HOST)
     pair = plane.authority.issue("virt-api", *names)
-    flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_API)}", f"--listen={HOST}", f"--port={VIRT_API}"]
+    flags = [f"--kubeconfig={plane.kubeconfig(user)}", f"--listen={HOST}", f"--port={VIRT_API}"]
     flags += [f"--tls-cert-file={pair.certificate}", f"--tls-key-file={pair.key}"]
     flags += [f"--handler-cert-file={pair.certificate}", f"--handler-key-file={pair.key}"]
     process = processes.start("virt-api", [programs["virt-api"], *flags])
@@ -143,9 +161,11 @@ def _start_virt_api(processes: Processes, programs: Mapping[str, Path], plane: C
     return process
 
 
-def _start_virt_controller(processes: Processes, programs: Mapping[str, Path], plane: ControlPlane) -> Process:
+def _start_virt_controller(
+    processes: Processes, programs: Mapping[str, Path], plane: ControlPlane, user: str
+) -> Process:
     pair = plane.authority.issue("virt-controller", HOST)
-    flags = [f"--kubeconfig={plane.kubeconfig(KUBEVIRT_CONTROLLER)}", f"--listen={HOST}", f"--port={VIRT_CONTROLLER}"]
+    flags = [f"--kubeconfig={plane.kubeconfig(user)}", f"--listen={HOST}", f"--port={VIRT_CONTROLLER}"]
     flags += [f"--prom-cert-file={pair.certificate}", f"--prom-key-file={pair.key}"]
     flags += [f"--launcher-image={LAUNCHER_IMAGE}"]
     process = processes.start("virt-controller", [programs["virt-controller"], *flags])

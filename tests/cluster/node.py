@@ -77,6 +77,11 @@ class Node:
         ]
         return subprocess.run(run, check=True, capture_output=True, text=True).stdout
 
+    def import_image(self, archive: Path) -> None:
+        """Give the node an image, which is then not pulled."""
+        ctr = [self.programs["ctr"], "--address", self.folder / "containerd.sock", "-n", "k8s.io", "images", "import"]
+        subprocess.run([*ctr, archive], check=True, capture_output=True)
+
     def pid(self, pod: Object, container: str) -> int:
         """Return the process id of a container's first process."""
         ctr = [self.programs["ctr"], "--address", self.folder / "containerd.sock", "-n", "k8s.io", "tasks", "list"]
@@ -111,7 +116,7 @@ def start(
     started = {"containerd": _start_containerd(processes, programs, folder)}
     node = Node(folder, programs, started)
     for archive in images:
-        _import(node, archive)
+        node.import_image(archive)
     started["kubelet"] = _start_kubelet(processes, programs, plane, folder, cgroup)
     api = plane.api()
 
@@ -180,11 +185,6 @@ runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = false
 """
-
-
-def _import(node: Node, archive: Path) -> None:
-    ctr = [node.programs["ctr"], "--address", node.folder / "containerd.sock", "-n", "k8s.io", "images", "import"]
-    subprocess.run([*ctr, archive], check=True, capture_output=True)
 
 
 def _start_kubelet(

@@ -27,8 +27,10 @@ ORDER = (
     "test_rotation",
     "test_chaos",
     "test_rollout",
+    "test_upgrade",
     "test_removal",
     "test_overlays",
+    "test_elsewhere",
     "test_listening",
 )
 """One installation goes through all of it, from its start to its end."""

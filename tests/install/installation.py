@@ -36,6 +36,9 @@ class Installation:
     """What the user has in the configuration file."""
     patches: list[Object] = field(default_factory=list)
     components: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    """More arguments of the webhook: of an option that is given twice, the last one counts."""
 
     def apply(self) -> str:
         """Apply the kustomization as it is now, and return what kubectl prints."""
@@ -55,10 +58,12 @@ class Installation:
             "kind": "Kustomization",
             "resources": [f"{above}/overlays/{self.overlay}"],
             "images": [_image(*each) for each in self.images.items()],
-            "patches": [*self.patches, *self._configured()],
+            "patches": [*self.patches, *self._configured(), *self._more_arguments()],
         }
         if self.components:
             kustomization["components"] = [f"{above}/components/{each}" for each in self.components]
+        if self.labels:
+            kustomization["labels"] = [{"pairs": dict(self.labels)}]
         if self.prefix:
             kustomization["namePrefix"] = self.prefix
         if self.namespace != "dravirt-system":
@@ -70,6 +75,11 @@ class Installation:
             return []
         operation = {"op": "add", "path": "/data/config.yaml", "value": yaml.safe_dump(dict(self.config))}
         return [{"target": {"kind": "ConfigMap", "name": CONFIGURATION}, "patch": json.dumps([operation])}]
+
+    def _more_arguments(self) -> list[Object]:
+        path = "/spec/template/spec/containers/0/args/-"
+        operations = [{"op": "add", "path": path, "value": each} for each in self.arguments]
+        return [{"target": {"kind": "Deployment"}, "patch": json.dumps(operations)}] if operations else []
 
     def name(self, base: str) -> str:
         """Return the name of an object of `deploy/` in this installation."""
@@ -132,6 +142,11 @@ class Installation:
         item = self.api.get("v1", "Secret", self.name(SECRET), self.namespace)
         return (item or {}).get("data") or {}
 
+    def secret_object(self) -> Object:
+        """Return what names the certificates' Secret."""
+        metadata = {"name": self.name(SECRET), "namespace": self.namespace}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
     def bundles(self) -> list[str]:
         """Return the caBundle of each webhook, in base64, "" where there is none."""
         found = (self.api.get(REGISTRATION, kind, self.name(WEBHOOKS)) for kind in KINDS)
@@ -146,13 +161,6 @@ class Installation:
         pods = [f"{each['metadata']['name']}: {json.dumps(each['status'])[:1500]}" for each in self.pods()]
         events = [f"{each['reason']}: {each['message'][:300]}" for each in self.api.list("v1", "Event", self.namespace)]
         return "\n".join(["", *pods, *events[-10:]])
-
-
-def argument_patch(*arguments: str) -> Object:
-    """Return the patch that gives the webhook more arguments: of an option that is given twice, the last one counts."""
-    path = "/spec/template/spec/containers/0/args/-"
-    operations = [{"op": "add", "path": path, "value": each} for each in arguments]
-    return {"target": {"kind": "Deployment"}, "patch": json.dumps(operations)}
 
 
 def _image(name: str, given: str) -> Object:

@@ -8,6 +8,7 @@ from typing import Self
 
 import httpx
 from cluster.api import Api, ApiError, Object
+from cluster.process import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Load:
     def count(self) -> int:
         """Requests that were answered as they should be."""
         return sum(self._counts)
+
+    def go_on(self, more: int = 50) -> None:
+        """Return when so many more requests were answered."""
+        enough = self.count + more
+        until(lambda: self.count >= enough, seconds=120, what=f"{more} more requests answered")
 
     def _work(self, number: int, api: Api, item: Object) -> None:
         while not self._stop.is_set():

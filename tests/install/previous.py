@@ -1,26 +1,45 @@
-"""The release before, and what a user of the present manifests changes so that it runs with them."""
+"""The release before, and what a user of the present manifests changes so that it runs with them.
+
+There are no releases yet. It is the last commit that had no Deployment, kept here as an archive, since a clone may have
+no history and no image of it was ever published.
+"""
 
 import json
+import tarfile
+import tempfile
+from pathlib import Path
 
+from cluster import images
 from cluster.api import Object
+from cluster.cache import key_of
 
-ARGUMENTS = [
-    "webhook",
-    "--config=/etc/dravirt/config.yaml",
-    "--tls-self-managed",
-    "--secret",
-    "dravirt-webhook-tls",
-]
-PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+COMMIT = "365d8bb"
+IMAGE = f"registry.example/dravirt:{COMMIT}"
+"""One image for webhook and sidecar: it had no two."""
+SOURCES = Path(__file__).with_name(f"{COMMIT}.tar.xz")
+"""`git archive 365d8bb Containerfile pyproject.toml README.md LICENSE dra webhook hooksidecar certs cli | xz -9e`."""
+_ARGUMENTS = ["webhook", "--config=/etc/dravirt/config.yaml", "--tls-self-managed"]
+_PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+
+
+def image() -> Path:
+    """Return the archive of its image, built by its own Containerfile. Raises Missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(SOURCES) as archive:
+            archive.extractall(folder, filter="data")
+        return images.image_of(Path(folder), IMAGE, f"{COMMIT}-{key_of([SOURCES])}")
 
 
 def patches() -> list[Object]:
-    """Return the patches for a server without a port for its health: it answers probes beside the admissions."""
+    """Return the patches for a server that reads one file, and answers probes beside the admissions."""
     container = "/spec/template/spec/containers/0"
-    probe = {"scheme": "HTTPS", "port": "https"}
-    operations = [
-        {"op": "replace", "path": f"{container}/{name}/httpGet", "value": {**probe, "path": path}}
-        for name, path in PROBES.items()
+    operations: list[Object] = [
+        {
+            "op": "replace",
+            "path": f"{container}/{name}/httpGet",
+            "value": {"scheme": "HTTPS", "port": "https", "path": path},
+        }
+        for name, path in _PROBES.items()
     ]
-    operations.append({"op": "replace", "path": f"{container}/args", "value": ARGUMENTS})
+    operations.append({"op": "replace", "path": f"{container}/args", "value": _ARGUMENTS})
     return [{"target": {"kind": "Deployment"}, "patch": json.dumps(operations)}]

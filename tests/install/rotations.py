@@ -80,3 +80,14 @@ def served(pod: Object) -> str:
     assert certificate
     (found,) = read_certificates(ssl.DER_cert_to_PEM_cert(certificate).encode())
     return fingerprint(found)
+
+
+def settled(installation: Installation) -> None:
+    """Wait until every replica serves the certificate of the Secret and every webhook trusts its authority."""
+
+    def is_settled() -> bool:
+        there = look(installation)
+        bundle = installation.secret().get("ca.crt")
+        return {served(pod) for pod in installation.pods()} == {there.leaf} and set(installation.bundles()) == {bundle}
+
+    until(is_settled, seconds=90, what="every replica serving the certificate of the Secret")
