@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
-	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-install \
+	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-install test-dra-off \
 	test-allocations bench-node bench-allocations constraints release clean
 
 help: ## List the targets
@@ -87,6 +87,9 @@ test-cluster: $(STAMP) ## Run the suites on a real API server and KubeVirt (root
 
 test-node: $(STAMP) ## Run the suites on a real node with kubelet and containerd (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test node
+
+test-dra-off: $(STAMP) ## Run what is seen where DRA is off, on Kubernetes 1.34: 5 more minutes to build (root, Go)
+	@PYTHONPATH=tests $(BIN)/python -m cluster test dra_off
 
 test-install: $(STAMP) ## Install dravirt on a node as users do, and rotate, break, upgrade and remove it (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test install

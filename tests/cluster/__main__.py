@@ -27,7 +27,7 @@ from cluster.images import TREE
 from cluster.progress import say
 
 TESTS = Path(__file__).parent
-LAYERS = ("cluster", "node", "install")
+LAYERS = ("cluster", "node", "install", "dra_off")
 
 
 def main() -> int:

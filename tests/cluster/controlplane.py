@@ -1,7 +1,7 @@
 """The control plane: etcd, kube-apiserver, kube-controller-manager and kube-scheduler."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,9 @@ class ControlPlane:
         return _write_kubeconfig(self.folder, self.url, self.authority, user)
 
 
-def start(processes: Processes, programs: Mapping[str, Path], folder: Path) -> ControlPlane:
+def start(
+    processes: Processes, programs: Mapping[str, Path], folder: Path, server_flags: Sequence[str] = ()
+) -> ControlPlane:
     """Start a control plane whose state is in `folder`. Raises NotReady."""
     folder.mkdir()
     authority = Authority(folder / "pki")
@@ -82,7 +84,8 @@ def start(processes: Processes, programs: Mapping[str, Path], folder: Path) -> C
     tokens = folder / "tokens.csv"
     tokens.write_text("".join(f'{_token(name)},{name},{name},"{",".join(of)}"\n' for name, of in _USERS.items()))
     etcd = processes.start("etcd", [programs["etcd"], *_etcd_flags(folder)])
-    server = processes.start("kube-apiserver", [programs["kube-apiserver"], *_server_flags(folder, authority, tokens)])
+    flags = [*_server_flags(folder, authority, tokens), *server_flags]
+    server = processes.start("kube-apiserver", [programs["kube-apiserver"], *flags])
     started = {"etcd": etcd, "kube-apiserver": server}
     plane = ControlPlane(url, authority, folder, started)
     api = plane.api()

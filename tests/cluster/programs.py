@@ -32,8 +32,8 @@ class Program:
         return self.package.startswith("./")
 
 
-def _kubernetes(name: str, minutes: float) -> Program:
-    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", minutes=minutes)
+def _kubernetes(name: str, minutes: float, module: str = "kubernetes") -> Program:
+    return Program(name, module, f"k8s.io/kubernetes/cmd/{name}", minutes=minutes)
 
 
 def _containerd(name: str, minutes: float) -> Program:
@@ -48,6 +48,8 @@ CONTROL_PLANE = (
     _kubernetes("kube-scheduler", 1),
     _kubernetes("kubectl", 1),
 )
+DRA_OFF = (_kubernetes("kube-apiserver", 7, "kubernetes-1.34"),)
+"""In place of the one above: in later versions DRA cannot be switched off."""
 KUBEVIRT = (
     Program("objects", "kubevirt", "./objects", minutes=3),
     Program("virt-api", "kubevirt", "kubevirt.io/kubevirt/cmd/virt-api", minutes=2),
@@ -103,10 +105,10 @@ def _environment() -> Mapping[str, str]:
 
 
 def _ld_flags(module: str) -> str:
-    if module != "kubernetes":
+    if not module.startswith("kubernetes"):
         return "-s -w"
     # Without a version the server calls itself v0.0.0, and clients that look at it misbehave.
-    version = _pinned(r"\tk8s\.io/kubernetes (v\S+)")
+    version = _pinned(r"k8s\.io/kubernetes (v\S+)", module)
     major, minor, _ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
@@ -119,8 +121,8 @@ def _go() -> str:
     raise Missing(f"not found: go. The cluster's programs are built with Go {wanted} or later (https://go.dev/dl)")
 
 
-def _pinned(pattern: str) -> str:
-    found = re.search(pattern, (GO / "kubernetes" / "go.mod").read_text(), re.MULTILINE)
+def _pinned(pattern: str, module: str = "kubernetes") -> str:
+    found = re.search(pattern, (GO / module / "go.mod").read_text(), re.MULTILINE)
     if not found:
-        raise ValueError(f"{GO}/kubernetes/go.mod does not say {pattern}")
+        raise ValueError(f"{GO}/{module}/go.mod does not say {pattern}")
     return found[1]

@@ -23,17 +23,23 @@ from cluster.sandbox import Sandbox
 
 
 class Stack:
-    """A cluster whose layers start on first use. Raises NotReady where one does not come up."""
+    """A cluster whose layers start on first use. Raises NotReady where one does not come up.
 
-    def __init__(self, sandbox: Sandbox, processes: Processes, running: ExitStack) -> None:
-        self.sandbox, self.processes, self._running = sandbox, processes, running
+    `dra` is False for an older API server whose DRA is switched off.
+    """
+
+    def __init__(self, sandbox: Sandbox, processes: Processes, running: ExitStack, *, dra: bool = True) -> None:
+        self.sandbox, self.processes, self._running, self._dra = sandbox, processes, running, dra
 
     @cached_property
     def control_plane(self) -> ControlPlane:
         """etcd, kube-apiserver, kube-controller-manager and kube-scheduler."""
-        built = programs.build(programs.CONTROL_PLANE)
+        built, flags = programs.build(programs.CONTROL_PLANE), []
+        if not self._dra:
+            built |= programs.build(programs.DRA_OFF)
+            flags = ["--feature-gates=DynamicResourceAllocation=false"]
         with step("starting the control plane"):
-            plane = controlplane.start(self.processes, built, self.state / "control-plane")
+            plane = controlplane.start(self.processes, built, self.state / "control-plane", flags)
         self._running.callback(plane.close)
         return plane
 
@@ -102,10 +108,10 @@ class Stack:
 
 
 @contextmanager
-def open_stack(sandbox: Sandbox) -> Iterator[Stack]:
+def open_stack(sandbox: Sandbox, *, dra: bool = True) -> Iterator[Stack]:
     """Give a stack of which nothing runs yet; at the end, end what runs."""
     with ExitStack() as running:
-        yield Stack(sandbox, running.enter_context(Processes(sandbox.logs)), running)
+        yield Stack(sandbox, running.enter_context(Processes(sandbox.logs)), running, dra=dra)
 
 
 def prepare(layers: str) -> Path | None:
@@ -115,7 +121,9 @@ def prepare(layers: str) -> Path | None:
     """
     host.require(host.BASE)
     programs.build((*programs.CONTROL_PLANE, *programs.KUBEVIRT))
-    if layers == "cluster":
+    if layers == "dra_off":
+        programs.build(programs.DRA_OFF)
+    if layers in {"cluster", "dra_off"}:
         return None
     host.require((*host.NODE, *host.IMAGES))
     programs.build(programs.NODE)
