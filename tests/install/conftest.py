@@ -46,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: ORDER.index(item.path.stem))
+    if sandbox.current() is not None:  # elsewhere `items` are those of all other folders
+        items.sort(key=lambda item: ORDER.index(item.path.stem))
 
 
 @pytest.fixture(scope="session")
