@@ -191,6 +191,14 @@ def test_webhooks_and_policies_look_at_marked_objects_alone_and_fail_closed():
     assert not [each for each in policies if "paramKind" in each]
 
 
+def test_tl13_no_manifest_says_anything_of_a_ca_bundle_that_is_set_at_run_time():
+    """An empty one would be written over the right one whenever the manifests are applied again."""
+    webhooks = [hook for each in ALL for hook in each.get("webhooks", [])]
+
+    assert [set(each["clientConfig"]) for each in webhooks] == [{"service"}] * 4
+    assert "caBundle:" not in "".join(path.read_text() for path in INSTALLED)
+
+
 def test_policies_go_by_the_names_of_the_contract():
     text = (DEPLOY / "base" / "policies.yaml").read_text()
     names = set(re.findall(r"dravirt\.io/\w+|dravirt-hook\b", text))
