@@ -141,6 +141,15 @@ def test_what_is_not_json_is_refused(body):
     assert len(str(refused.value)) < 300
 
 
+def test_an_error_deep_in_an_object_is_short():
+    nested = b'{"request": {"object": {"spec": ' + b"[" * 900 + b"1e999" + b"]" * 900 + b"}}}"
+
+    with pytest.raises(Refused, match=r"^request\.object\.spec\[") as refused:
+        read_review(nested, group="kubevirt.io", kind="VirtualMachine")
+
+    assert len(str(refused.value)) < 700
+
+
 def answer(decision):
     return json.loads(write_review(UID, decision))
 
