@@ -119,7 +119,6 @@ def test_of_the_pods_that_wait_for_a_claim_one_is_answered(held):
         assert answered == min(1, len(users))
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_what_is_answered_is_read_as_it_was_meant(held):
     import json
