@@ -1,6 +1,7 @@
 """One connection of a client: HTTP/1.1 whose requests are bounded in the size of their head and in time.
 
-Whatever reaches the Service can open connections. None may be kept open by sending nothing, or a byte now and then.
+Whatever reaches the Service can open connections. None may be kept open by sending nothing, or a byte now and then, and
+those that do nothing make room for others.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ MAX_HEAD = 64 * 1024
 """Bytes of a request's line and headers; the API server sends a few hundred."""
 REQUEST_SECONDS = 10.0
 """For a request to be there as a whole, from its first byte on: twice the timeout of the webhooks."""
+MAX_CONNECTIONS = 1024
+"""On a port: of 46 KiB each over TLS, so a sixth of the memory that the webhook may have."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -33,6 +36,8 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.transport = OneWrite(transport, self.loop)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End, and leave no timer behind."""
@@ -60,6 +65,13 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
         self._head = 0  # what else came with the end of the message is not counted: it is one read at most
         self._end_deadline()
+
+    def _make_room(self) -> None:
+        """End the connection that has been idle longest, this one where no other is: an API server's is in use."""
+        own = [each for each in self.connections if isinstance(each, BoundedConnection)]
+        ends = [(each.timeout_keep_alive_task, each.transport) for each in own]
+        idle = [(task.when(), transport) for task, transport in ends if task is not None]
+        min(idle, key=lambda each: each[0])[1].abort()
 
     def _request_is_late(self) -> None:
         self._deadline = None

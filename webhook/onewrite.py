@@ -34,6 +34,11 @@ class OneWrite(asyncio.Transport):
         self._flush()
         self._transport.close()
 
+    def abort(self) -> None:
+        """End the connection at once, whatever was to be written."""
+        self._held = b""
+        self._transport.abort()
+
     def _flush(self) -> None:
         if self._held and not self._transport.is_closing():
             self._transport.write(self._held)

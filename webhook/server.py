@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -54,6 +55,7 @@ def serve(
     For `drain_seconds` it answers as before and is not ready, since Kubernetes sends for a while to an endpoint that it
     has begun to remove; then it accepts nothing and finishes what is under way. Raises Failed where it cannot listen.
     """
+    _allow_files()
     main = _Server(app, _listen(address), tls)
     beside = _Server(health[0], _listen(health[1])) if health else None
     gc.freeze()  # what is loaded now stays: looking through it at each full collection would delay an admission
@@ -131,6 +133,12 @@ async def _run(main: _Server, beside: _Server | None, readiness: Readiness, drai
         if beside:
             beside.should_exit = True
     _log.info("stopped")
+
+
+def _allow_files() -> None:
+    """Allow as many open files as may be had: many container runtimes give 1,024, as many as one port takes."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _drain(readiness: Readiness, seconds: float, stop: asyncio.Event) -> None:

@@ -1,8 +1,10 @@
 """Deadlines of connections, with real sockets on a server whose deadlines are short."""
 
 import json
+import resource
 import socket
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -12,9 +14,19 @@ from support.webhookserver import WebhookServer
 from cli.throwaway import issue
 
 REQUEST, IDLE, HANDSHAKE = 1.0, 4.0, 1.5
+MOST = 20
+FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 SHORT = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, {FILES}))
 from webhook import connection, server
 connection.REQUEST_SECONDS, server.KEEP_ALIVE_SECONDS, server.HANDSHAKE_SECONDS = {REQUEST}, {IDLE}, {HANDSHAKE}
+from cli.main import run
+run()
+"""
+FEW = f"""
+from webhook import connection
+connection.MAX_CONNECTIONS = {MOST}
 from cli.main import run
 run()
 """
@@ -30,6 +42,12 @@ class Impatient(WebhookServer):
     program = ("-c", SHORT)
 
 
+class Crowded(WebhookServer):
+    """The server that takes few connections."""
+
+    program = ("-c", FEW)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
@@ -39,12 +57,21 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(params=["TLS", "health port"])
-def connection(server, request):
+def connect(request):
+    """Open a connection to one of the two ports of a server."""
+
+    def connected(server):
+        port = server.port if request.param == "TLS" else server.health_port
+        plain = socket.create_connection(("127.0.0.1", port), timeout=20)
+        return server.tls.wrap_socket(plain, server_hostname="localhost") if request.param == "TLS" else plain
+
+    return connected
+
+
+@pytest.fixture
+def connection(server, connect):
     """A connection to one of the two ports."""
-    port = server.port if request.param == "TLS" else server.health_port
-    plain = socket.create_connection(("127.0.0.1", port), timeout=20)
-    connected = server.tls.wrap_socket(plain, server_hostname="localhost") if request.param == "TLS" else plain
-    with connected:
+    with connect(server) as connected:
         yield connected
 
 
@@ -150,6 +177,23 @@ def test_an_answer_that_ends_the_connection_is_sent_before(connection):
 def test_a_handshake_has_a_deadline(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent:
         assert HANDSHAKE * 0.9 <= seconds_until_the_end(silent) <= HANDSHAKE + LATE
+
+
+def test_one_connection_too_many_ends_the_one_that_has_been_idle_longest(tmp_path, connect):
+    crowded = Crowded(["--drain-seconds", "0"], tmp_path, issue(tmp_path))
+    with ExitStack() as stack:
+        stack.callback(crowded.end)
+        first, second, *others = (stack.enter_context(connect(crowded)) for _ in range(MOST))
+        ask(first)
+        another = stack.enter_context(connect(crowded))
+        ask(another)
+        assert seconds_until_the_end(second) < 10
+        for each in (first, *others):
+            ask(each)
+
+
+def test_as_many_files_may_be_open_as_can_be_had(server):
+    assert f"process_max_fds {float(FILES)}" in server.health("/metrics").text
 
 
 def test_connections_that_ended_late_left_nothing_behind(server):
