@@ -54,6 +54,14 @@ def test_vms_without_the_annotation_and_other_objects_pass(api, go_away, namespa
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
 
+def test_a_vm_without_a_template_is_refused_for_that_and_not_by_our_conditions(api, namespace):
+    vm = machines.vm(namespace)
+    for spec in ({}, {"template": None}, None):
+        with pytest.raises(ApiError, match="spec") as refused:
+            api.create({**vm, "spec": spec})
+        assert "dravirt" not in str(refused.value)
+
+
 def test_a_vm_that_runs_keeps_its_status_and_can_be_changed_stopped_and_deleted(
     stack, api, go_away, boot_on_paper, namespace
 ):
