@@ -139,6 +139,14 @@ def test_a_vmi_that_asks_for_devices_and_has_no_placeholder_is_refused(api, poli
     assert refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS)) == ""
 
 
+def test_an_older_version_of_kubevirts_api_is_no_way_around_them(api, policies, namespace):
+    older = {"apiVersion": "kubevirt.io/v1alpha3"}
+
+    assert "remove it from the VM's template" in refusal(api, marked(machines.vmi(namespace)) | older)
+    assert "has no placeholder" in refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu") | older)
+    assert refusal(api, machines.vmi(namespace) | older) == ""
+
+
 def test_their_expressions_fit_the_types_of_what_they_look_at(api, policies):
     def checked(policy):
         found = api.refresh(policy)
