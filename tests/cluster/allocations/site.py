@@ -92,12 +92,12 @@ class Site:
         before = self._served_last(pod)
         os.kill(self.stack.node.pid(pod, SIDECAR), signal.SIGKILL)
         # Its log tells: until it has started, the socket that the killed one left makes the pod look ready.
-        until(lambda: self._served_last(pod) != before, seconds=60, what="the sidecar serving again")
+        until(lambda: self._served_last(pod) not in ("", before), seconds=60, what="the sidecar serving again")
         return self.running(pod)
 
     def _served_last(self, pod: Object) -> str:
-        """Return the last line of the log that says so; the kubelet throws old ones away."""
-        return next(line for line in reversed(self._log(pod)) if '"serving on ' in line)
+        """Return the last line of the log that says so, "" where a new log holds none and the old ones are gone."""
+        return next((line for line in reversed(self._log(pod)) if '"serving on ' in line), "")
 
     def _log(self, pod: Object) -> list[str]:
         return self.stack.node.logs(pod, SIDECAR).splitlines()
