@@ -33,6 +33,16 @@ def define(node: Node, pod: Object, vmi: Object) -> Definition:
     return define_at(node.volume(pod, "sockets"), vmi)
 
 
+def define_at_last(node: Node, pod: Object, vmi: Object, *, seconds: float = 30) -> Definition:
+    """Try it again and again until the hooks refuse nothing, as virt-handler does. Raises NotReady."""
+
+    def defined() -> Definition | None:
+        found = define(node, pod, vmi)
+        return found if found.error is None else None
+
+    return until(defined, seconds=seconds, what=f"a domain of {vmi['metadata']['name']}")
+
+
 def define_at(sockets: Path, vmi: Object) -> Definition:
     """Let the launcher's stand-in whose socket is in the folder `sockets` do the same."""
     until((sockets / _SOCKET).exists, seconds=30, what="the hooks collected by the launcher's stand-in")
