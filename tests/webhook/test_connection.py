@@ -184,7 +184,8 @@ def test_one_connection_too_many_ends_the_one_that_has_been_idle_longest(tmp_pat
     with ExitStack() as stack:
         stack.callback(crowded.end)
         first, second, *others = (stack.enter_context(connect(crowded)) for _ in range(MOST))
-        ask(first)
+        for each in (first, *others):  # (clocks of event loops count in milliseconds: they may all have come in one)
+            ask(each)
         another = stack.enter_context(connect(crowded))
         ask(another)
         assert seconds_until_the_end(second) < 10
