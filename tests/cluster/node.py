@@ -82,6 +82,11 @@ class Node:
         ctr = [self.programs["ctr"], "--address", self.folder / "containerd.sock", "-n", "k8s.io", "images", "import"]
         subprocess.run([*ctr, archive], check=True, capture_output=True)
 
+    def tag_image(self, name: str, other: str) -> None:
+        """Let an image be there by another name as well."""
+        ctr = [self.programs["ctr"], "--address", self.folder / "containerd.sock", "-n", "k8s.io", "images", "tag"]
+        subprocess.run([*ctr, "--force", name, other], check=True, capture_output=True)
+
     def pid(self, pod: Object, container: str) -> int:
         """Return the process id of a container's first process."""
         ctr = [self.programs["ctr"], "--address", self.folder / "containerd.sock", "-n", "k8s.io", "tasks", "list"]

@@ -6,6 +6,8 @@ import json
 import pytest
 from cluster.api import ApiError
 
+from install.installation import KINDS, REGISTRATION
+
 pytestmark = pytest.mark.install
 
 
@@ -29,6 +31,25 @@ def test_every_webhook_trusts_the_authority_of_the_secret(installation):
 
     assert bundle == installation.secret()["ca.crt"]
     assert base64.b64decode(bundle).startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_its_account_may_keep_its_own_certificate_and_nothing_more(cluster, installation):
+    account = cluster.control_plane.api()
+    account.act_as(f"system:serviceaccount:{installation.namespace}:dravirt-webhook")
+    own = installation.secret_object()
+    other = {**own, "metadata": {**own["metadata"], "name": "other"}}
+    registration = {"apiVersion": REGISTRATION, "kind": KINDS[0], "metadata": {"name": "virt-api-mutator"}}
+
+    assert account.refresh(own)
+    for call, *arguments in (
+        (account.refresh, other),
+        (account.merge, other, {"data": {}}),
+        (account.list, "v1", "Secret", installation.namespace),
+        (account.list, "v1", "Pod", installation.namespace),
+        (account.merge, registration, {"webhooks": None}),
+    ):
+        with pytest.raises(ApiError, match="403"):
+            call(*arguments)
 
 
 def test_the_log_is_of_a_quiet_start(installation, node):

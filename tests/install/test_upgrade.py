@@ -44,7 +44,9 @@ def test_back_and_forth(api, node, installation, witness, load, boot, allocated,
     with release_before(installation):
         before = roll(installation, load)
         assert {each["spec"]["containers"][0]["image"] for each in before} == {previous.IMAGE}
-        assert "unknown" in node.logs(before[0], "webhook")
+        log = node.logs(before[0], "webhook")
+        assert "sidecar.color" in log
+        assert "tenants" in log
         older, definition = boot(machines.vm(namespace, "older", asks="vgpu"))
         assert sidecar_image(older) == previous.IMAGE
         assert list(attached(definition).values()) == allocated()["gpu"]
