@@ -165,7 +165,8 @@ def started(name: str, command: list[str], port: int) -> Iterator[Server]:
     with tempfile.TemporaryFile() as log:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         os.sched_setaffinity(0, {SERVER_CORE})  # inherited
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=environment)
+        # (uvicorn writes its access log to stdout: a line costs each server the same)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         os.sched_setaffinity(0, {LOAD_CORE})
         try:
             deadline = time.monotonic() + 30
