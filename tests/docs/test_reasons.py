@@ -5,6 +5,7 @@ import re
 from support.examples import ROOT
 from support.markdown import codes, rows, section
 
+from dra.metadata import MAX_METADATA
 from dra.reasons import Reason
 
 PAGE = ROOT / "docs" / "reasons.md"
@@ -15,6 +16,10 @@ def test_every_code_is_documented_once():
     headings = re.findall(r"^### `(\w+)`$", PAGE.read_text(), flags=re.MULTILINE)
     listed = [codes(row[0])[0] for table in TABLES for row in rows(section(PAGE, table))]
     assert sorted(headings + listed) == sorted(Reason)
+
+
+def test_the_bound_on_metadata_is_the_one_that_counts():
+    assert f"is larger than {MAX_METADATA // 1024} KiB." in section(PAGE, "### `invalid_metadata`").replace("\n", " ")
 
 
 def test_every_refusal_says_what_to_do():

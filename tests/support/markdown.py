@@ -5,7 +5,8 @@ from pathlib import Path
 
 from support.examples import ROOT
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("README.md")])
+_READMES = [path for folder in ("bench", "examples", "tests") for path in (ROOT / folder).rglob("README.md")]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *_READMES])
 
 _CODE = re.compile(r"(?P<ticks>`+)(?P<text>.+?)(?P=ticks)")
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
