@@ -3,7 +3,7 @@
 `make test-install` runs them in a sandbox: elsewhere nothing here is collected.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from cluster import machines, programs, sandbox
@@ -73,7 +73,7 @@ def before(cluster: Stack) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def installation(cluster: Stack, kubectl: Kubectl, before: set[str]) -> Iterator[Installation]:
+def installation(cluster: Stack, kubectl: Kubectl, before: set[str]) -> Installation:
     """dravirt, installed with the images of the tree."""
     installed = Installation(cluster.api, kubectl, cluster.state / "mine", images=IMAGES)
     installed.apply()

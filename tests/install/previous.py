@@ -1,7 +1,8 @@
 """The release before, and what a user of the present manifests changes so that it runs with them.
 
-There are no releases yet. It is the last commit that had no Deployment, kept here as an archive, since a clone may have
-no history and no image of it was ever published.
+There are no releases yet. A commit from before there was a Deployment stands for one. What its image is built from is
+kept here as an archive, since a clone may have no history and no image of it was ever published. The first release will
+take its place.
 """
 
 import json
@@ -16,7 +17,7 @@ from cluster.cache import key_of
 COMMIT = "365d8bb"
 IMAGE = f"registry.example/dravirt:{COMMIT}"
 """One image for webhook and sidecar: it had no two."""
-SOURCES = Path(__file__).with_name(f"{COMMIT}.tar.xz")
+SOURCES = Path(__file__).with_name("previous.tar.xz")
 """`git archive 365d8bb Containerfile pyproject.toml README.md LICENSE dra webhook hooksidecar certs cli | xz -9e`."""
 _ARGUMENTS = ["webhook", "--config=/etc/dravirt/config.yaml", "--tls-self-managed"]
 _PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
