@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import yaml
 from cluster import controlplane, programs, sandbox, stack
 from cluster.controlplane import WEBHOOK, ControlPlane
+from cluster.dravirt import allocation_rights
 from cluster.process import Process, Processes
 from support.allocations import claim, device, pod, result
 
@@ -80,12 +80,8 @@ def main() -> int:
 
 def _grant(plane: ControlPlane) -> Path:
     api = plane.api()
-    (role,) = yaml.safe_load_all((ROOT / "deploy/base/rbac-allocations.yaml").read_text())
-    api.apply(role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
-    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": WEBHOOK}
-    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    api.apply(binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]})
+    for each in allocation_rights():
+        api.apply(each)
     return plane.kubeconfig(WEBHOOK)
 
 

@@ -125,6 +125,15 @@ class Api:
         return self._resources[api_version, kind]
 
 
+def denial(api: Api, item: Object) -> str:
+    """Return why an object would not be created, "" where it would: a dry run."""
+    try:
+        api.create(item, dryRun="All")
+    except ApiError as error:
+        return error.message
+    return ""
+
+
 def conditions(item: Object | None) -> list[Object]:
     """Return the conditions in an object's status, none where there is none yet."""
     return (item or {}).get("status", {}).get("conditions") or []

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import yaml
 
-from cluster.api import Api, ApiError, Object
+from cluster import controlplane
+from cluster.api import Api, Object, denial
 from cluster.controlplane import ControlPlane
 from cluster.images import SIDECAR_IMAGE, TREE
 from cluster.kubevirt import publish_service, with_ca
@@ -130,8 +131,18 @@ def refusal(api: Api, annotation: str = "devices") -> str:
         "ownerReferences": [{**owner, "controller": True}],
     }
     spec = {"containers": [{"name": "compute", "image": "none"}]}
-    try:
-        api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
-    except ApiError as error:
-        return error.message
-    return ""
+    return denial(api, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def allocation_rights() -> tuple[Object, Object]:
+    """Return the ClusterRole of `deploy/` for the allocation service, and what binds it to the webhook's account."""
+    (role,) = yaml.safe_load_all((WEBHOOKS.parent / "rbac-allocations.yaml").read_text())
+    rbac = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "allocations"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": controlplane.WEBHOOK}],
+    }
+    return role, binding

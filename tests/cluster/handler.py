@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from support.domains import host_devices, identity
 
 from cluster.api import Api, Object, conditions, is_true
 from cluster.node import Node
@@ -56,6 +57,12 @@ def define_at(sockets: Path, vmi: Object) -> Definition:
         os.close(folder)
     passes = tuple((each["in"], each.get("out", "")) for each in answer["passes"])
     return Definition(passes, answer.get("error"))
+
+
+def attached(definition: Definition) -> dict[str, str]:
+    """Return the identity of each device of a domain, an mdev UUID or a PCI address, by its name in the VM."""
+    devices = host_devices(definition.domain.encode())
+    return {str(alias).removeprefix("ua-gpu-"): identity(each) for alias, each in sorted(devices.items())}
 
 
 def report(api: Api, vmi: Object, definition: Definition) -> None:

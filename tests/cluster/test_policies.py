@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from cluster import machines, manifests
-from cluster.api import ApiError
+from cluster.api import ApiError, denial
 from cluster.controlplane import KUBEVIRT_CONTROLLER
 from cluster.process import until
 
@@ -29,13 +29,13 @@ def policies(stack, api):
     assert len(applied) == 6
     vmi = machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu")
     for item in (pod("default", annotations={MARK: VALUE}), marked(vmi), vmi):
-        until(lambda item=item: "denied request" in refusal(api, item), seconds=30, what="the policies in force")
+        until(lambda item=item: "denied request" in denial(api, item), seconds=30, what="the policies in force")
     yield [each for each in applied if each["kind"] == kinds[0]]
     for each in reversed(applied):
         api.delete(each)
     # (where dravirt's webhook is registered, that refuses it still)
     forgery = pod("default", annotations={MARK: VALUE})
-    until(lambda: "denied request" not in refusal(api, forgery), seconds=30, what="the policies gone")
+    until(lambda: "denied request" not in denial(api, forgery), seconds=30, what="the policies gone")
 
 
 @pytest.fixture
@@ -63,15 +63,6 @@ def marked(item):
     return item
 
 
-def refusal(api, item):
-    """Return why the object is refused, "" where it is not."""
-    try:
-        api.create(item, dryRun="All")
-    except ApiError as error:
-        return error.message
-    return ""
-
-
 def forged(namespace):
     return [
         pod(namespace, annotations={MARK: VALUE}),
@@ -84,7 +75,7 @@ def forged(namespace):
 
 def test_a_pod_that_looks_injected_is_refused_whoever_creates_it(api, policies, namespace):
     for item in forged(namespace):
-        assert "only pods that system:serviceaccount:kubevirt:kubevirt-controller creates for VMs have them" in refusal(
+        assert "only pods that system:serviceaccount:kubevirt:kubevirt-controller creates for VMs have them" in denial(
             api, item
         )
 
@@ -92,16 +83,16 @@ def test_a_pod_that_looks_injected_is_refused_whoever_creates_it(api, policies, 
 def test_a_service_account_of_the_controllers_name_elsewhere_is_not_the_controller(stack, policies, namespace):
     pretender = stack.control_plane.api(f"system:serviceaccount:{namespace}:kubevirt-controller")
     for item in forged(namespace):
-        assert refusal(pretender, item)
+        assert denial(pretender, item)
 
 
 def test_kubevirts_controller_may_create_such_pods(controller, namespace):
     # (The webhook is asked as well where it is registered: it looks at the annotation.)
-    assert refusal(controller, pod(namespace, init_containers=("dravirt-hook",), labels={MARK: "true"})) == ""
+    assert denial(controller, pod(namespace, init_containers=("dravirt-hook",), labels={MARK: "true"})) == ""
 
 
 def test_other_pods_are_none_of_the_policies_business(api, policies, namespace):
-    assert refusal(api, pod(namespace, labels={"dravirt.io/injected-not": "x"}, containers=("dravirt-hooks",))) == ""
+    assert denial(api, pod(namespace, labels={"dravirt.io/injected-not": "x"}, containers=("dravirt-hooks",))) == ""
 
 
 def test_a_mark_cannot_be_put_on_later_or_changed_and_the_rest_can(api, controller, namespace):
@@ -123,28 +114,28 @@ def test_a_vmi_cannot_hand_the_mark_on_to_its_pods(api, policies, namespace):
     vmi = machines.vmi(namespace)
     for change in ({"labels": {MARK: "true"}}, {"annotations": {MARK: VALUE}}):
         item = {**vmi, "metadata": {**vmi["metadata"], **change}}
-        assert "remove it from the VM's template" in refusal(api, item)
-    assert refusal(api, vmi) == ""
+        assert "remove it from the VM's template" in denial(api, item)
+    assert denial(api, vmi) == ""
 
 
 def test_a_vmi_that_asks_for_devices_and_has_no_placeholder_is_refused(api, policies):
     asks = machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu")
-    assert "has no placeholder dravirt.io/gpu: dravirt's webhook was not asked" in refusal(api, asks)
+    assert "has no placeholder dravirt.io/gpu: dravirt's webhook was not asked" in denial(api, asks)
 
     other = {"devices": {"gpus": [{"name": "g", "deviceName": "nvidia.com/T4"}]}}
-    assert refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu", domain=other))
+    assert denial(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu", domain=other))
 
     placeholder = {"devices": {"gpus": [{"name": "gpu0", "deviceName": "dravirt.io/gpu"}]}}
-    assert refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu", domain=placeholder)) == ""
-    assert refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS)) == ""
+    assert denial(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu", domain=placeholder)) == ""
+    assert denial(api, machines.vmi(SKIPPED_BY_WEBHOOKS)) == ""
 
 
 def test_an_older_version_of_kubevirts_api_is_no_way_around_them(api, policies, namespace):
     older = {"apiVersion": "kubevirt.io/v1alpha3"}
 
-    assert "remove it from the VM's template" in refusal(api, marked(machines.vmi(namespace)) | older)
-    assert "has no placeholder" in refusal(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu") | older)
-    assert refusal(api, machines.vmi(namespace) | older) == ""
+    assert "remove it from the VM's template" in denial(api, marked(machines.vmi(namespace)) | older)
+    assert "has no placeholder" in denial(api, machines.vmi(SKIPPED_BY_WEBHOOKS, asks="vgpu") | older)
+    assert denial(api, machines.vmi(namespace) | older) == ""
 
 
 def test_their_expressions_fit_the_types_of_what_they_look_at(api, policies):

@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from support.domains import guest_address, host_devices, source
+from support.domains import guest_address, host_devices, identity
 
 from cluster import handler, machines, watching
 from cluster.drivers import CLASSES
+from cluster.handler import attached
 from cluster.images import OTHER_HOOK_IMAGE
 
 pytestmark = pytest.mark.node
@@ -23,20 +24,6 @@ def boot(api, node, drivers, dravirt, namespace):
         return pod, handler.define(node, pod, vmi)
 
     return _boot
-
-
-def attached(definition):
-    """The identity of each device of the defined domain, by its name in the VM: an mdev UUID or a PCI address."""
-    devices = host_devices(definition.domain.encode())
-    return {alias.removeprefix("ua-gpu-"): identity(each) for alias, each in devices.items()}
-
-
-def identity(device):
-    address = source(device)
-    if device.get("type") == "mdev":
-        return address["uuid"]
-    domain, bus, slot, function = (int(address[name], 16) for name in ("domain", "bus", "slot", "function"))
-    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import json
 
 import pytest
 from cluster.allocations.conftest import silent  # noqa: F401 (a fixture)
-from cluster.allocations.site import Site, attached
+from cluster.allocations.site import Site
 from cluster.allocations.test_devices import CASES
+from cluster.handler import attached
 
 pytestmark = [pytest.mark.install, pytest.mark.usefixtures("silent")]
 

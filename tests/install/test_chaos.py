@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 import yaml
 from cluster import machines
-from cluster.api import ApiError
+from cluster.api import denial
 from cluster.loops import Loop
 from cluster.process import until
 
@@ -164,7 +164,7 @@ def test_a_webhook_configuration_that_is_gone_lets_no_vm_start_without_its_devic
     api.delete({"apiVersion": REGISTRATION, "kind": mutating, "metadata": {"name": "dravirt"}})
     try:
         until(
-            lambda: "has no placeholder" in refusal(api, machines.vmi(namespace, asks="vgpu")),
+            lambda: "has no placeholder" in denial(api, machines.vmi(namespace, asks="vgpu")),
             seconds=30,
             what="the policy's refusal",
         )
@@ -172,12 +172,4 @@ def test_a_webhook_configuration_that_is_gone_lets_no_vm_start_without_its_devic
         installation.apply()
 
     settled(installation)
-    until(lambda: not refusal(api, machines.vmi(namespace, asks="vgpu")), seconds=30, what="the webhook asked again")
-
-
-def refusal(api, item):
-    try:
-        api.create(item, dryRun="All")
-    except ApiError as error:
-        return error.message
-    return ""
+    until(lambda: not denial(api, machines.vmi(namespace, asks="vgpu")), seconds=30, what="the webhook asked again")

@@ -6,9 +6,10 @@ import pytest
 import yaml
 from cluster import handler, kubevirt, machines, programs, watching
 from cluster.controlplane import KUBEVIRT_ELSEWHERE, KUBEVIRT_HANDLER, elsewhere
+from cluster.handler import attached
 from cluster.images import TREE
 from cluster.process import until
-from cluster.test_story import allocated, attached, boot  # noqa: F401 (fixtures)
+from cluster.test_story import allocated, boot  # noqa: F401 (fixtures)
 
 from install.conftest import IMAGES
 from install.installation import SECRET, Installation

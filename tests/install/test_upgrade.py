@@ -4,7 +4,8 @@ from contextlib import contextmanager
 
 import pytest
 from cluster import machines, watching
-from cluster.test_story import allocated, attached, boot  # noqa: F401 (fixtures)
+from cluster.handler import attached
+from cluster.test_story import allocated, boot  # noqa: F401 (fixtures)
 
 from install import previous
 from install.witness import restarts

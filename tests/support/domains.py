@@ -71,6 +71,15 @@ def source(host_device: Any) -> dict[str, str]:
     return dict(address.attrib)
 
 
+def identity(host_device: Any) -> str:
+    """Return the mdev UUID or the PCI address of a host device, as sysfs names it."""
+    address = source(host_device)
+    if "uuid" in address:
+        return address["uuid"]
+    domain, bus, slot, function = (int(address[name], 16) for name in ("domain", "bus", "slot", "function"))
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+
+
 def guest_address(host_device: Any) -> dict[str, str] | None:
     """Return the address that a host device has in the guest, None where it has none."""
     found = host_device.findall("address")

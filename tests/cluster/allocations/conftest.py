@@ -1,12 +1,11 @@
 """dravirt with its allocation service, and drivers that the pod hears nothing from."""
 
 import pytest
-import yaml
 
 from cluster import fleet, sandbox
 from cluster.allocations.site import Site
 from cluster.controlplane import WEBHOOK
-from cluster.dravirt import NAMESPACE, SERVICE, WEBHOOKS
+from cluster.dravirt import NAMESPACE, SERVICE, allocation_rights
 from cluster.images import SIDECAR_IMAGE
 
 if sandbox.current() is None:
@@ -16,12 +15,8 @@ if sandbox.current() is None:
 @pytest.fixture(scope="package")
 def service(stack, dravirt):
     """dravirt with its allocation service on, at the Service's address, with the rights that `deploy/` gives it."""
-    (role,) = yaml.safe_load_all((WEBHOOKS.parent / "rbac-allocations.yaml").read_text())
-    stack.api.apply(role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
-    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": WEBHOOK}
-    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    stack.api.apply(binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]})
+    for each in allocation_rights():
+        stack.api.apply(each)
     address = stack.api.get("v1", "Service", SERVICE, NAMESPACE)["spec"]["clusterIP"]
     before = dravirt.config.read_text(), list(dravirt.command)
     authority = dravirt.config.with_name("authority.crt")

@@ -6,8 +6,6 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from support.domains import host_devices, source
-
 from cluster import handler, machines, watching
 from cluster.api import Api, Object
 from cluster.dravirt import Dravirt
@@ -114,18 +112,3 @@ class Site:
     def identities(self) -> list[str]:
         """Return the identities of the devices that the namespace's claims hold, in their order in a VM."""
         return [identity for _, identity in self.allocated()]
-
-
-def attached(definition: Definition) -> dict[str, str]:
-    """Return the identity of each device of a domain, an mdev UUID or a PCI address, by its name in the VM."""
-    assert not definition.error, definition.error
-    devices = host_devices(definition.domain.encode())
-    return {str(alias).removeprefix("ua-gpu-"): _identity(each) for alias, each in sorted(devices.items())}
-
-
-def _identity(device: Any) -> str:
-    address = source(device)
-    if device.get("type") == "mdev":
-        return str(address["uuid"])
-    domain, bus, slot, function = (int(address[name], 16) for name in ("domain", "bus", "slot", "function"))
-    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from cluster import fleet, machines, watching
-from cluster.allocations.site import attached
 from cluster.apiserver import ApiServer
 from cluster.controlplane import WEBHOOK
+from cluster.handler import attached
 
 pytestmark = [pytest.mark.node, pytest.mark.usefixtures("silent")]
 ALL = {"name": "all", "exactly": {"deviceClassName": "passthrough", "allocationMode": "All"}}

@@ -3,8 +3,8 @@
 import pytest
 
 from cluster import machines
-from cluster.allocations.site import attached
 from cluster.api import ApiError
+from cluster.handler import attached
 
 pytestmark = pytest.mark.node
 ASKS = machines.devices({"name": "gpu0", "resourceClaimName": "mine"})

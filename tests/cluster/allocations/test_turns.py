@@ -3,8 +3,8 @@
 import pytest
 
 from cluster import machines, watching
-from cluster.allocations.site import attached
 from cluster.controlplane import KUBEVIRT_CONTROLLER
+from cluster.handler import attached
 
 pytestmark = [pytest.mark.node, pytest.mark.usefixtures("silent")]
 ASKS = machines.devices({"name": "gpu0", "resourceClaimName": "mine"})

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-import yaml
 from cluster import sandbox
 from cluster.apiserver import ApiServer
 from cluster.controlplane import WEBHOOK
+from cluster.dravirt import allocation_rights
 from cluster.process import Process, Processes
 from cluster.stack import open_stack
 from integration.allocations.site import Site
@@ -34,19 +34,10 @@ def stack():
         yield opened
 
 
-def rights():
-    """Return the ClusterRole of `deploy/` and what binds it to the webhook's service account."""
-    (role,) = yaml.safe_load_all((ROOT / "deploy/base/rbac-allocations.yaml").read_text())
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
-    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": WEBHOOK}
-    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    return role, binding | {"metadata": {"name": "allocations"}, "roleRef": reference, "subjects": [subject]}
-
-
 @pytest.fixture(scope="session")
 def kubeconfig(stack):
     """The webhook's access: its service account, bound to the ClusterRole of `deploy/` and nothing else."""
-    for each in rights():
+    for each in allocation_rights():
         stack.api.apply(each)
     return stack.control_plane.kubeconfig(WEBHOOK)
 

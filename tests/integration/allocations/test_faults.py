@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from cluster import machines
 from cluster.controlplane import WEBHOOK
+from cluster.dravirt import allocation_rights
 from cluster.process import until
-from integration.allocations.conftest import PORT, rights
+from integration.allocations.conftest import PORT
 from integration.allocations.questions import Questions
 from integration.allocations.site import found
 
@@ -47,7 +48,7 @@ def check(questions, right, *reasons):
 
 @pytest.mark.parametrize("resource", ["tokenreviews", "pods", "resourceclaims", "resourceslices"])
 def test_a_right_that_is_missing_is_named_and_when_it_is_there_the_pod_is_answered(site, pods, stack, resource):
-    role, _ = rights()
+    role, _ = allocation_rights()
     rest = [rule for rule in role["rules"] if resource not in rule["resources"]]
     rest += [
         {**rule, "resources": [each for each in rule["resources"] if each != resource]}
@@ -68,7 +69,7 @@ def test_a_right_that_is_missing_is_named_and_when_it_is_there_the_pod_is_answer
 
 
 def test_without_the_binding_nothing_is_answered_until_it_is_back(site, pods, stack):
-    _, binding = rights()
+    _, binding = allocation_rights()
     token = next(iter(pods))
     stack.api.delete(binding)
     try:
