@@ -12,6 +12,7 @@ from support.reviews import review
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
+from webhook.connection import MAX_HEAD
 
 REQUEST, IDLE, HANDSHAKE = 1.0, 4.0, 1.5
 MOST = 20
@@ -101,6 +102,14 @@ def ask(connection, request=HEALTHZ):
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
+def all_of(connection):
+    """Return what comes until the server ends the connection."""
+    answer = b""
+    while piece := connection.recv(65536):
+        answer += piece
+    return answer
+
+
 def test_a_head_that_comes_slowly_ends_the_connection(connection):
     assert len(HEALTHZ) * 0.1 > 3 * REQUEST
     assert REQUEST * 0.9 <= seconds_until_the_end(connection, trickle=HEALTHZ) < 3 * REQUEST
@@ -120,6 +129,48 @@ def test_the_next_head_has_a_deadline_as_well(connection):
 def test_a_body_that_nobody_reads_has_one_too(connection):
     ask(connection, HEALTHZ.replace(b"\r\n\r\n", b"\r\nContent-Length: 1000\r\n\r\n"))
     assert seconds_until_the_end(connection, trickle=b"y" * 1000) <= REQUEST + LATE
+
+
+def test_a_body_that_comes_after_its_answer_leaves_the_connection_idle(connection):
+    ask(connection, HEALTHZ.replace(b"\r\n\r\n", b"\r\nContent-Length: 4\r\n\r\n"))
+    connection.sendall(b"late")
+    assert IDLE * 0.9 <= seconds_until_the_end(connection) <= IDLE + LATE
+
+
+def test_a_body_brings_no_more_beside_it_than_a_head_may_hold(connection):
+    chunked = HEALTHZ.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
+    connection.sendall(chunked + b"y" * MAX_HEAD)
+    assert b"HTTP/1.1 400 " in all_of(connection)
+
+
+def test_a_large_body_of_small_chunks_is_taken(server):
+    size = 4096
+    chunk = b"%x\r\n%s\r\n" % (size, b" " * size)
+    head = (
+        b"POST /mutate/pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    with server.tls.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.sendall(head + chunk * (6 * 1024 * 1024 // size) + b"0\r\n\r\n")
+        assert b"the body is not JSON" in connection.recv(65536)
+
+
+def test_a_client_that_takes_no_answers_loses_its_connection(server):
+    metrics, until = HEALTHZ.replace(b"healthz", b"metrics"), time.monotonic() + 20
+    with server.client() as other, socket.create_connection(("127.0.0.1", server.health_port), timeout=20) as silent:
+
+        def ask_until_the_end():
+            while time.monotonic() < until:
+                silent.sendall(metrics)
+                other.get(f"http://127.0.0.1:{server.health_port}/healthz")  # (answered after the one before it)
+
+        with pytest.raises(ConnectionError):
+            ask_until_the_end()
+
+
+def test_a_client_that_does_not_wait_for_an_answer_loses_its_connection(connection):
+    connection.sendall(HEALTHZ * 2)
+    assert b"HTTP/1.1 400 " in all_of(connection)
 
 
 def test_a_connection_that_sends_nothing_is_kept_as_long_as_an_idle_one_and_no_longer(connection):
@@ -168,10 +219,7 @@ def test_a_client_that_waits_to_be_told_to_go_on_is_told(server):
 
 def test_an_answer_that_ends_the_connection_is_sent_before(connection):
     connection.sendall(HEALTHZ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-    answer = b""
-    while piece := connection.recv(65536):
-        answer += piece
-    assert answer.endswith(b'\r\n\r\n{"status":"ok"}')
+    assert all_of(connection).endswith(b'\r\n\r\n{"status":"ok"}')
 
 
 def test_a_handshake_has_a_deadline(server):
