@@ -14,7 +14,8 @@ from support.claimed import entry, template_folder
 from support.domains import host_devices
 from support.nodetree import A40_MDEV, A100_MDEV
 from support.required import require
-from support.sidecars import APIS, DOMAIN, launcher_pod, wait_until
+from support.sidecars import APIS, DOMAIN, launcher_pod
+from support.waiting import wait_until
 
 from hooksidecar.attachment import Budget
 

@@ -12,7 +12,8 @@ from support.allocations import NODE, claim, device, pod, resource_slice, result
 from support.apifolder import ApiFolder
 from support.claimed import entry
 from support.nodetree import LAYOUTS
-from support.sidecars import DOMAIN, launcher_pod, wait_until
+from support.sidecars import DOMAIN, launcher_pod
+from support.waiting import wait_until
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import Certificate, issue

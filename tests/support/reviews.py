@@ -1,6 +1,10 @@
 """AdmissionReviews as the API server posts them."""
 
+import base64
+import json
 from typing import Any
+
+import jsonpatch
 
 UID = "413168c2-2fa5-4a67-8ee7-5ad8429c7459"
 POD = {"group": "", "version": "v1", "kind": "Pod"}
@@ -36,3 +40,8 @@ def review(item: dict[str, Any] | None = None, kind: dict[str, str] | None = Non
         }
         | request,
     }
+
+
+def mutated(item: dict[str, Any], response: dict[str, Any]) -> Any:
+    """Return an object as the response to its review makes it."""
+    return jsonpatch.apply_patch(item, json.loads(base64.b64decode(response["patch"])))

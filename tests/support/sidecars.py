@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import grpc
 from support.claimed import allocated, intent_json, template_folder, write_metadata
 from support.domains import GRAPHICS, placeholder, small_domain
 from support.nodetree import LAYOUTS, NodeTree, build
+from support.waiting import wait_until
 
 from hooksidecar.api import (
     info_pb2,
@@ -42,14 +42,6 @@ from hooksidecar.attachment import Budget
 from hooksidecar.main import serve
 sys.exit(serve(os.environ, budget=Budget(start={}, call={})))
 """
-
-
-def wait_until(true: Callable[[], object], *, seconds: float = 20, what: str = "it") -> None:
-    """Wait until `true` is, and fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"{what} did not come true in {seconds} s"
-        time.sleep(0.02)
 
 
 class Hook:

@@ -5,10 +5,9 @@ import json
 import logging
 
 import httpx
-import jsonpatch
 import pytest
 from support.asgi import Client
-from support.reviews import UID, VM, review
+from support.reviews import UID, VM, mutated, review
 
 from dra.reasons import Reason
 from webhook.admission import HANDLERS, Handler
@@ -258,7 +257,7 @@ def test_the_live_pod_is_injected_over_http(real_client, corpus):
     pod = json.loads(body)["request"]["object"]
 
     response = post(real_client, json.loads(body))
-    once = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
+    once = mutated(pod, response)
 
     assert once["spec"]["initContainers"][0]["name"] == "dravirt-hook"
     assert "patch" not in post(

@@ -2,11 +2,11 @@
 
 import signal
 import socket
-import time
 
 import httpx
 import pytest
 from support.reviews import review
+from support.waiting import wait_until
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
@@ -31,13 +31,6 @@ def start(tmp_path):
 def admit(client):
     item = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "vm"}, "spec": {}}
     return client.post("/mutate/vmi", json=review(item, VMI, name="vm")).json()["response"]["allowed"]
-
-
-def wait_until(check, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_answers_without_tls_what_the_kubelet_and_prometheus_ask(start):

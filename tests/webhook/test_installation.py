@@ -1,12 +1,8 @@
 """What the process is told of its installation reaches the pods that it injects."""
 
-import base64
-import json
-
-import jsonpatch
 import pytest
 from support.admission import intent_of, launcher_pod, sidecar_of
-from support.reviews import review
+from support.reviews import mutated, review
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
@@ -33,7 +29,7 @@ def inject(tmp_path, monkeypatch):
         pod = launcher_pod()
         with servers[-1].client() as client:
             answer = client.post("/mutate/pod", json=review(pod)).json()["response"]
-        return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(answer["patch"])))
+        return mutated(pod, answer)
 
     yield _inject
     for server in servers:

@@ -1,19 +1,17 @@
 """The server's certificate changes while it serves: no connection is lost, and what cannot be used is not used."""
 
 import argparse
-import base64
-import json
 import ssl
 import threading
 import time
 
 import httpx
-import jsonpatch
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from support.admission import intent_of, launcher_pod
-from support.reviews import review
+from support.reviews import mutated, review
+from support.waiting import wait_until
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
@@ -203,13 +201,6 @@ def served(server):
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
 
 
-def wait_until(check, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def errors(server):
     return [line["message"] for line in server.log() if line["level"] == "error"]
 
@@ -282,8 +273,7 @@ def authorities_of(server, path="/mutate/pod"):
     pod = launcher_pod()
     with server.client() as client:
         answer = client.post(path, json=review(pod)).json()["response"]
-    patched = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(answer["patch"])))
-    return intent_of(patched)["service"]["ca"]
+    return intent_of(mutated(pod, answer))["service"]["ca"]
 
 
 def test_sidecars_are_given_the_authorities_that_the_certificate_must_lead_to(tmp_path, mount, pairs):

@@ -11,7 +11,7 @@ from support.domains import GRAPHICS, host_devices, placeholder, small_domain, s
 from support.launcher import RELEASES, Launcher, SyncError, start_vmi
 from support.nodetree import A100_MDEV
 from support.otherhooks import other_hook
-from support.sidecars import wait_until
+from support.waiting import wait_until
 
 ENTRY = entry(request="vgpu")
 NIC = '<interface type="ethernet"><target dev="tap0"/><alias name="ua-default"/></interface>'

@@ -9,7 +9,7 @@ from support.claimed import entry
 from support.domains import GRAPHICS, guest_address, host_devices, placeholder, small_domain, source
 from support.launcher import RELEASES, HookManager, Launcher, SyncError, start_vmi
 from support.nodetree import A100_MDEV
-from support.sidecars import wait_until
+from support.waiting import wait_until
 
 ENTRY = entry(request="vgpu")
 GPU = "ua-gpu-gpu0"
