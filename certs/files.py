@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
-from certs.certificates import SKEW, fits, leads_to, names_of, read_certificates, read_key
+from certs.certificates import SKEW, fits, leads_to, names_of, read_certificates, read_key, write_certificates
 from certs.source import Offer
 from dra.errors import DravirtError, Failed
 from dra.reasons import Reason
@@ -55,14 +55,15 @@ def _offer(chain: bytes, key: bytes, bundle: bytes | None, now: dt.datetime) -> 
         dates = f"{leaf.not_valid_before_utc:%Y-%m-%d %H:%M} to {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         raise ValueError(f"it is valid from {dates}, which is not now")
     ends = {"server": leaf.not_valid_after_utc}
+    authorities = read_certificates(bundle or b"")
     if bundle is not None:
-        authorities = read_certificates(bundle)
         if not leads_to(certificates, authorities, max(now, leaf.not_valid_before_utc)):
             raise ValueError("the certificate does not lead to an authority that is valid")
         ends["ca"] = max(each.not_valid_after_utc for each in authorities)
     # Go takes no name from the subject: https://go.dev/doc/go1.15#commonname
     detail = "" if names_of(leaf) else "the certificate has no subject alternative name: no API server takes it"
-    return Offer(chain, key, ends, detail=detail, authorities=bundle or b"")
+    # Written anew: sidecars are given them, so never what else is in the file, such as a key.
+    return Offer(chain, key, ends, detail=detail, authorities=write_certificates(authorities))
 
 
 def _read(path: Path) -> bytes:

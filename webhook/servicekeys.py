@@ -60,7 +60,7 @@ def read_service(config: Fields, warnings: list[str], installation: Installation
 def with_authority(config: Config) -> Config:
     """Return the configuration with the authority in its `ca_file`, or as it is where there is none.
 
-    Raises Failed where the file cannot be read, Refused where it holds no certificate.
+    Raises Failed where the file cannot be read, Refused where it holds no certificate, or a key.
     """
     if config.ca_file is None or config.allocation_service is None:
         return config
@@ -72,6 +72,9 @@ def with_authority(config: Config) -> Config:
         raise Failed(Reason.UNREADABLE, f"allocationService.caFile: {config.ca_file}: {why}") from error
     if not pem.strip() or len(pem) > MAX_AUTHORITY:
         message = f"must hold certificates of 1 to {MAX_AUTHORITY} characters in all, got {len(pem)}"
+        raise Refused(_WRONG, message, path=f"allocationService.caFile: {config.ca_file}")
+    if "PRIVATE KEY-----" in pem:
+        message = "must hold certificates alone, since every sidecar is given it: it holds a private key"
         raise Refused(_WRONG, message, path=f"allocationService.caFile: {config.ca_file}")
     return replace(config, allocation_service=replace(config.allocation_service, ca=pem))
 

@@ -45,6 +45,13 @@ def test_a_key_is_not_shown_by_accident(folder):
     assert "PRIVATE KEY" not in repr(folder.source().read())
 
 
+def test_of_the_authoritys_file_its_certificates_alone_are_handed_on(folder):
+    certificates = write_certificates([folder.authority.certificate])
+    folder.write("ca.crt", "# für uns\n".encode() + certificates + write_key(folder.authority.key))
+    assert folder.source().read().authorities == certificates
+    assert folder.source(authority=False).read().authorities == b""
+
+
 FAULTS = {
     "another key": (lambda it: it.write("tls.key", write_key(new_authority(NOW, days(1)).key)), "the key is not the"),
     "half a key": (lambda it: it.write("tls.key", write_key(it.leaf.key)[:80]), "tls.key"),

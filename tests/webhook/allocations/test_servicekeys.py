@@ -83,6 +83,15 @@ def test_an_authority_that_is_none_stops_the_start(tmp_path, content):
         load_config(written(tmp_path, f"allocationService: {{caFile: {tmp_path}/ca.crt}}"))
 
 
+def test_a_key_beside_the_authority_is_given_to_no_sidecar(tmp_path):
+    pair = issue(tmp_path)
+    both = tmp_path / "both.pem"
+    both.write_text(pair.authority.read_text() + pair.key.read_text())
+    with pytest.raises(Refused, match=r"both\.pem: must hold certificates alone") as refused:
+        load_config(written(tmp_path, f"allocationService: {{caFile: {both}}}"))
+    assert pair.key.read_text().splitlines()[1] not in str(refused.value)
+
+
 def test_an_authority_that_would_not_fit_into_a_variable_is_refused(tmp_path, ca):
     bundle = tmp_path / "bundle.crt"
     bundle.write_text(ca.read_text() * 100)
