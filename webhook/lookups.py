@@ -25,6 +25,9 @@ SECONDS = 0.3
 MAX_CLAIMS = 4
 """Claims that are looked up: a VM has one or two."""
 
+AT_ONCE = 8
+"""Admissions that are looked up for at a time: the rest goes without, since each holds its object while it waits."""
+
 LookUp = Callable[[AdmissionRequest, Decision], Awaitable[tuple[str, ...]]]
 """Returns the warnings about what an admitted object asks for."""
 
@@ -43,15 +46,19 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']{1,253})["']""")
 
 def look_ups(cluster: Callable[[], Cluster | None]) -> LookUp:
     """Return what looks up in the `cluster`; where it gives None, nothing is looked up."""
+    room = asyncio.Semaphore(AT_ONCE)
 
     async def look_up(request: AdmissionRequest, decision: Decision) -> tuple[str, ...]:
-        if decision.reason not in _TAKES_EFFECT or not is_dns_label(request.namespace):
+        if decision.reason not in _TAKES_EFFECT or not is_dns_label(request.namespace) or room.locked():
             return ()
         try:
             api = cluster()
         except DravirtError:
             return ()
-        return () if api is None else await _look_up_all(api, request.namespace, _claims(request, decision))
+        if api is None:
+            return ()
+        async with room:
+            return await _look_up_all(api, request.namespace, _claims(request, decision))
 
     return look_up
 

@@ -18,7 +18,7 @@ from webhook.decision import Decision
 from webhook.kubeaccess import find_access
 from webhook.kubeclient import KubeClient
 from webhook.kubedra import Cluster
-from webhook.lookups import SECONDS, look_ups
+from webhook.lookups import AT_ONCE, SECONDS, look_ups
 
 ONE = "[{name: gpu0, resourceClaimTemplateName: a100-1-10c}]"
 MINE = "[{name: gpu0, resourceClaimName: mine}]"
@@ -74,6 +74,22 @@ def test_nothing_is_said_where_all_is_there(api, warned):
     assert warned(vmi(ONE)) == ()
     assert warned(vmi(MINE)) == ()
     assert warned(vm(template=ONE), vms.decide) == ()
+
+
+def test_more_than_some_at_a_time_go_without(api, patient):
+    request = create(vmi(ONE))
+
+    async def run():
+        client = KubeClient(find_access(api.kubeconfig))
+        try:
+            cluster = Cluster(client)
+            look_up, decision = look_ups(lambda: cluster), vmis.decide(request, Config())
+            first = await asyncio.gather(*(look_up(request, decision) for _ in range(AT_ONCE + 3)))
+            return [*map(len, first), len(await look_up(request, decision))]
+        finally:
+            await client.close()
+
+    assert asyncio.run(run()) == [1] * AT_ONCE + [0] * 3 + [1]
 
 
 def test_a_claim_whose_metadata_would_be_elsewhere_is_named(api, warned):
