@@ -33,7 +33,7 @@ def check_claims(asked: Asked, native: Mapping[int, object], path: str) -> None:
     """
     names = {claim.claim for claim in asked.claims if claim.claim is not None}
     for index, name in native.items():
-        if name in names:
+        if isinstance(name, str) and name in names:
             message = (
                 f"ResourceClaim {name!r:.80} is asked for by the annotation too, and a pod that names a claim twice is"
                 " never scheduled: remove one of the two"

@@ -193,6 +193,12 @@ def test_a_claim_that_the_vm_names_itself_is_refused_in_either_mode():
     check_devices(asked([entry("a")]), {"resourceClaims": [template, direct, None]}, Mode.PLACEHOLDER, path="spec")
 
 
+@pytest.mark.parametrize("name", [[], ["mine"], {"a": "mine"}, 1, None], ids=str)
+def test_a_claim_whose_name_is_no_text_is_left_to_the_api_server(name: object):
+    spec = {"resourceClaims": [{"name": "x", "resourceClaimName": name}]}
+    check_devices(asked([{"name": "a", "resourceClaimName": "mine"}]), spec, Mode.PLACEHOLDER, path="spec")
+
+
 @pytest.mark.parametrize("name", ["gpu of the name", "native gpu of the name", "host device of the name"])
 def test_names_are_refused_in_append_mode_too(name: str):
     spec, reason, text = CONFLICTS[name]
