@@ -98,11 +98,16 @@ class BoundedConnection(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _make_room(self) -> None:
-        """End the connection that has been idle longest, this one where no other is: an API server's is in use."""
-        own = [each for each in self.connections if isinstance(each, BoundedConnection)]
-        ends = [(each.timeout_keep_alive_task, each.transport) for each in own]
-        idle = [(task.when(), transport) for task, transport in ends if task is not None]
-        min(idle, key=lambda each: each[0])[1].abort()
+        """End the connection that has been idle longest, else the one whose request has been coming longest.
+
+        One that is asked something is never ended for another; where all are, this one is: it has sent nothing yet.
+        """
+        others = [each for each in self.connections if isinstance(each, BoundedConnection) and each is not self]
+        idle = [(task.when(), each) for each in others if (task := each.timeout_keep_alive_task) is not None]
+        begun = [(task.when(), each) for each in others if (task := each._deadline) is not None]  # noqa: SLF001 (its own class)
+        candidates = idle or begun
+        ended = min(candidates, key=lambda pair: pair[0])[1] if candidates else self
+        ended.transport.abort()
 
     def _request_is_late(self) -> None:
         self._deadline = None

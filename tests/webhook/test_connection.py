@@ -241,6 +241,18 @@ def test_one_connection_too_many_ends_the_one_that_has_been_idle_longest(tmp_pat
             ask(each)
 
 
+def test_requests_that_are_still_coming_keep_no_connection_out(tmp_path, connect):
+    crowded = Crowded(["--drain-seconds", "0"], tmp_path, issue(tmp_path))
+    with ExitStack() as stack:
+        stack.callback(crowded.end)
+        for each in [stack.enter_context(connect(crowded)) for _ in range(MOST)]:
+            ask(each)
+            each.sendall(b"GET /heal")
+        another = stack.enter_context(connect(crowded))
+        ask(another)
+        ask(another)
+
+
 def test_as_many_files_may_be_open_as_can_be_had(server):
     assert f"process_max_fds {float(FILES)}" in server.health("/metrics").text
 
