@@ -85,8 +85,13 @@ def check_pod(verdict: Verdict, version: str) -> Iterator[Finding]:
         yield Finding(Code.NO_NATIVE_SIDECARS, "API server", what, _gate_on("SidecarContainers"))
 
 
+def tells(verdict: Verdict) -> bool:
+    """True for an answer about the VM that says something of dravirt's webhook; what others deny does not."""
+    return verdict.code < _OK or _OURS in verdict.message or _FAILED in verdict.message
+
+
 def check_vm(verdict: Verdict, place: Place, registrations: Objects | None) -> Iterator[Finding]:
-    """Find a webhook that is not asked or does not answer. What others deny says nothing of it."""
+    """Find a webhook that is not asked or does not answer."""
     if _OURS in verdict.message and Reason.INVALID_ANNOTATION in verdict.message:
         return
     subject = "webhook vm.dravirt.io"

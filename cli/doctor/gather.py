@@ -136,7 +136,8 @@ def _tried_pod(server: Server, namespace: str) -> Verdict | Unseen:
 def _tried_vm(server: Server, namespace: str, place: Place) -> Verdict | Unseen:
     if namespace in {"kube-system", place.namespace}:
         return Unseen(f"VMs of the namespace {namespace} are left out by dravirt's webhooks: name another with -n")
-    return server.try_out(_path(_KUBEVIRT, namespace, "virtualmachines"), dryrun.vm(namespace))
+    verdict = server.try_out(_path(_KUBEVIRT, namespace, "virtualmachines"), dryrun.vm(namespace))
+    return verdict if isinstance(verdict, Unseen) or dryrun.tells(verdict) else Unseen(verdict.message)
 
 
 def _deployment(server: Server, place: Place) -> RawObject | Unseen:

@@ -24,11 +24,14 @@ class DoctorServer(CertServer):
     """What a dry run of a pod is answered with; None: with the pod."""
     forbidden: set[str]
     """Parts of paths that the user may not use."""
+    denial: str
+    """What is said to a VM that is tried."""
 
     def prepare(self) -> "DoctorServer":
         """Fill the cluster as it must be."""
         mutating, validating = facts.registrations()
         self.forbidden = set()
+        self.denial = facts.DENIAL
         self.items = {
             "/version": {"gitVersion": "v1.36.3"},
             "/apis/resource.k8s.io": {"versions": [{"version": "v1"}]},
@@ -73,7 +76,7 @@ class DoctorServer(CertServer):
             return 201, {**body, "status": {"allowed": True}}
         assert dry, "nothing is created but reviews"
         if path.endswith("/virtualmachines"):
-            return _status(403, facts.DENIAL)
+            return _status(403, self.denial)
         return 201, self.tried_pod or body
 
     def _patch(self, path: str, body: Any) -> tuple[int, Any]:

@@ -125,6 +125,15 @@ def test_where_nothing_may_be_created_nothing_is_concluded(doctor, server):
     }
 
 
+def test_what_others_say_of_a_vm_does_not_show_that_the_webhook_answers(doctor, server):
+    server.denial = 'admission webhook "quota.example" denied the request: no VMs here'
+    code, out, _ = doctor("-o", "json")
+    said = json.loads(out)
+    assert code == 0
+    assert [(each["code"], each["what"]) for each in said["findings"]] == [("unseen", server.denial)]
+    assert "webhook answers" not in said["well"]
+
+
 def test_a_pod_tries_objects_in_its_own_namespace_and_looks_at_all(doctor, server, monkeypatch):
     monkeypatch.setenv("POD_NAMESPACE", "dravirt-doctor")
     doctor()
