@@ -104,11 +104,16 @@ def _content(text: str) -> RawObject:
 
 def _with_value(text: str, key: str, value: Any) -> str:
     """Return the file with another value of a key; the rest stays as it is where that is on one line, or new."""
-    written = f"{key}: {json.dumps(value)}"
-    line = re.compile(rf"^{re.escape(key)}:(?:[ \t]+[^\n]*)?$(?!\n[ \t-])", re.MULTILINE)
-    known = _content(text)
-    if line.search(text):
-        return line.sub(lambda _: written, text, count=1)
-    if key in known or text.lstrip().startswith("{"):
-        return json.dumps({**known, key: value}, indent=2) + "\n"
-    return f"{text.rstrip()}\n{written}\n".lstrip()
+    written, wanted = f"{key}: {json.dumps(value)}", {**_content(text), key: value}
+    line = re.compile(rf"^{re.escape(key)}:(?:[ \t]+[^\n]*)?$", re.MULTILINE)
+    for changed in (line.sub(lambda _: written, text, count=1), f"{text.rstrip()}\n{written}\n".lstrip()):
+        if _reads_as(changed, wanted):
+            return changed
+    return json.dumps(wanted, indent=2) + "\n"
+
+
+def _reads_as(text: str, value: object) -> bool:
+    try:
+        return load(text) == value
+    except ValueError:
+        return False

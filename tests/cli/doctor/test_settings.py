@@ -121,3 +121,18 @@ def test_a_key_of_several_lines_is_replaced_as_a_whole():
         {"config.yaml": "attributes:\n  a.example.com:\n    profile: [p]\nmode: append\n"}, "attributes", {}
     )
     assert yaml.safe_load(text) == {"attributes": {}, "mode": "append"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sidecar:\n\n  logLevel: debug\n",
+        "sidecar:\n# ours\n  logLevel: debug\n",
+        "sidecar: {logLevel: debug,\n}\n",
+        "sidecar: # ours\n    logLevel: debug\nmode: append\n",
+    ],
+    ids=["an empty line", "a comment", "a brace", "deep"],
+)
+def test_however_a_key_is_written_the_changed_file_can_be_read(text):
+    _, told = changed({"config.yaml": text}, "sidecar", {"image": "z"})
+    assert yaml.safe_load(told) == {**yaml.safe_load(text), "sidecar": {"image": "z"}}
