@@ -3,7 +3,7 @@
 FILE holds a VirtualMachine, a VirtualMachineInstance, a launcher Pod or an AdmissionReview, in YAML or JSON; `-` reads
 stdin. The object is taken as being created, a pod as created by KubeVirt's controller; an AdmissionReview says itself.
 The mutated object goes to stdout, warnings and a denial to stderr; a denial exits with code 1. Of a pod the validating
-webhook has the last look, as in a cluster.
+webhook has the last look, as in a cluster; with --patch it is not asked.
 
 examples:
   dravirt render vm.yaml
