@@ -16,6 +16,11 @@ MAX_BODY = 7 * 1024 * 1024
 """Bytes. A review holds its object twice at most, and the API server takes requests of up to 3 MiB."""
 MAX_HELD = 32 * 1024 * 1024
 """Bytes of bodies under way in all: above a thousand reviews of ordinary size."""
+ORDINARY = 64 * 1024
+"""Bytes of a body that is taken all the same, or a few clients with large ones would keep out everybody's reviews.
+
+As many connections as a port takes then hold 64 MiB more at most.
+"""
 MAX_VALUES = 200_000
 """Values in a review, by what separates them. One takes 100 bytes and more; the review of a launcher pod has 600."""
 
@@ -45,7 +50,7 @@ class Intake:
                 self._held += len(chunk)
                 if size > MAX_BODY:
                     raise _too_large()
-                if self._held > MAX_HELD:
+                if self._held > MAX_HELD and size > ORDINARY:
                     raise _closing(HTTPStatus.SERVICE_UNAVAILABLE, "too many bodies are under way: try again")
         finally:
             self._held -= size

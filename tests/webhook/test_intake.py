@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from support.reviews import review
 
-from webhook.intake import MAX_BODY, MAX_HELD, MAX_VALUES, Intake
+from webhook.intake import MAX_BODY, MAX_HELD, MAX_VALUES, ORDINARY, Intake
 
 SCOPE = {"method": "POST", "headers": [(b"content-type", b"application/json")]}
 
@@ -84,6 +84,46 @@ def test_bodies_under_way_share_one_limit():
 
     assert asyncio.run(scenario()) == [503]
     assert read(b"{}", taker=taker) == b"{}", "what was held is given back"
+
+
+def test_large_bodies_keep_no_review_of_ordinary_size_out():
+    taker = Intake()
+    large = b" " * (MAX_HELD // 5)
+
+    async def scenario():
+        never, started = asyncio.Event(), asyncio.Semaphore(0)
+
+        async def hold():
+            messages = [{"type": "http.request", "body": large, "more_body": True}]
+
+            async def receive():
+                if not messages:
+                    started.release()
+                    await never.wait()
+                return messages.pop()
+
+            await taker.read(SCOPE, receive)
+
+        holders = [asyncio.create_task(hold()) for _ in range(5)]
+        for _ in holders:
+            await started.acquire()
+        codes = []
+        for size in (ORDINARY, ORDINARY + 1):
+
+            async def receive(size=size):
+                return {"type": "http.request", "body": b" " * size, "more_body": False}
+
+            try:
+                codes.append(len(await taker.read(SCOPE, receive)))
+            except HTTPException as error:
+                codes.append(error.status_code)
+        for holder in holders:
+            holder.cancel()
+        await asyncio.gather(*holders, return_exceptions=True)
+        return codes
+
+    assert len(large) < MAX_BODY
+    assert asyncio.run(scenario()) == [ORDINARY, 503]
 
 
 def test_what_a_cut_body_held_is_given_back():
