@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.doctor.checks import BEFORE_UNINSTALL, CHECKS, Diagnosis, diagnose
+from cli.doctor.codes import Severity
 from cli.doctor.gather import Scope, gather
 from cli.doctor.report import to_json, to_text
 from dra.errors import Failed, Refused
@@ -53,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
     if args.fix and _fix(server, diagnosis):
         diagnosis = diagnose(gather(server, scope), checks)
     print(json.dumps(to_json(diagnosis), indent=2) if args.output == "json" else to_text(diagnosis))
-    return 0 if diagnosis.is_good else 1
+    # A removal that follows on code 0 must not rest on VMs that nobody saw.
+    unseen = args.before_uninstall and diagnosis.count(Severity.UNKNOWN)
+    return 0 if diagnosis.is_good and not unseen else 1
 
 
 def _connect(args: argparse.Namespace) -> "Server":

@@ -235,6 +235,12 @@ def test_before_uninstall_lists_the_vms_alone(doctor, server):
     assert doctor("--before-uninstall")[:2] == (0, "nothing is wrong\n\nwell: VMs that ask\n")
 
 
+def test_before_uninstall_is_no_go_ahead_where_vms_cannot_be_read(doctor, server):
+    server.forbidden = {"virtualmachines"}
+    code, out, _ = doctor("--before-uninstall", "-o", "json")
+    assert (code, found(out)) == (1, {"unseen"})
+
+
 @pytest.mark.parametrize("argv", [["--output", "xml"], ["--fix", "--before-uninstall"]])
 def test_wrong_usage(doctor, argv):
     with pytest.raises(SystemExit) as ended:
