@@ -92,16 +92,18 @@ class Installation:
         assert found, "there is no Deployment"
         return {"apiVersion": "apps/v1", "kind": "Deployment", **found}
 
+    def _all_pods(self) -> list[Object]:
+        labels = "app.kubernetes.io/name=dravirt,app.kubernetes.io/component=webhook"
+        return self.api.list("v1", "Pod", self.namespace, labels)
+
     def pods(self) -> list[Object]:
         """Return the pods of the Deployment that are not ending, the oldest first."""
-        labels = "app.kubernetes.io/name=dravirt,app.kubernetes.io/component=webhook"
-        found = self.api.list("v1", "Pod", self.namespace, labels)
-        pods = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        pods = [each for each in self._all_pods() if "deletionTimestamp" not in each["metadata"]]
         pods.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
         return [{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]
 
-    def wait_until_ready(self, replicas: int = REPLICAS, *, seconds: float = 150) -> list[Object]:
-        """Return the pods when so many of the Deployment's present template are ready, and none of another is there."""
+    def wait_until_ready(self, replicas: int = REPLICAS, *, seconds: float = 150, alone: bool = False) -> list[Object]:
+        """Return the pods when so many of the Deployment's present template are ready; `alone`: and none is ending."""
 
         def ready() -> bool:
             item = self.deployment
@@ -113,6 +115,8 @@ class Installation:
         until(ready, seconds=seconds, what=f"{replicas} replicas of dravirt ready", failed=self._explain)
         pods = self.pods()
         until(lambda: self.endpoints() == replicas, seconds=60, what="a Service with their endpoints")
+        if alone:
+            until(lambda: len(self._all_pods()) == replicas, seconds=60, what="no replica that ends")
         return pods
 
     def delete_pod(self, pod: Object) -> None:

@@ -23,7 +23,8 @@ def service(installation):
     installation.apply()
     # A replica that starts has the configuration at once, one that runs when the kubelet has written it.
     installation.kubectl("-n", installation.namespace, "rollout", "restart", "deployment", "dravirt-webhook")
-    installation.wait_until_ready()
+    # ... and one that drains goes on by what it has read.
+    installation.wait_until_ready(alone=True)
     return installation
 
 

@@ -157,16 +157,20 @@ class Site:
         except DravirtError as error:
             return error
 
-    def answered(self, token: str, *, seconds: float = 60) -> Devices:
-        """Return the answer once there is one. Raises NotReady with what was said last."""
+    def answered(self, token: str, *versions: str, seconds: float = 60) -> Devices:
+        """Return the answer once there is one, from `ask_in` where versions are named.
+
+        An API server that has just started says for a moment that there is nothing. Raises NotReady with what was said
+        last.
+        """
         said: list[DravirtError] = []
 
         def answer() -> Devices | None:
-            outcome = self.outcome(token)
-            if not isinstance(outcome, DravirtError):
-                return outcome
-            said.append(outcome)
-            return None
+            try:
+                return self.ask_in(token, *versions) if versions else self.ask(token)
+            except DravirtError as error:
+                said.append(error)
+                return None
 
         def last(*, late: bool) -> str | None:
             return f": {said[-1].reason}: {said[-1].message}" if late else None
