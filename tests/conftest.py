@@ -1,5 +1,7 @@
-"""What all tests share: the corpus."""
+"""What all tests share: the corpus, and a log of their own."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,18 @@ settings.load_profile("untimed")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("corpus"):
         require(corpora.corpus_root(), corpora.MISSING)
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Take away the handler of a command that ran in this process: its stderr was the test's, and is closed."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler:  # (pytest's are of classes of their own)
+            root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture
