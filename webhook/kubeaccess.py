@@ -18,6 +18,13 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _WRONG = Reason.INVALID_CONFIGURATION
 
 
+class NotServed(Failed):
+    """The API server knows no such path: the version of an API is gone, or not there yet in one that starts.
+
+    What it knows and does not have, it names in its answer. Source: k8s.io/apimachinery, pkg/api/errors, NewNotFound.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How to reach an API server. `token` is called for each request: the kubelet renews the file."""

@@ -13,7 +13,8 @@ import orjson
 from dra.errors import Failed
 from dra.reasons import Reason
 from webhook.decision import RawObject
-from webhook.kubeaccess import Access
+from webhook.kubeaccess import Access, NotServed
+from webhook.raw import mapping
 
 MAX_RESPONSE = 32 * 1024 * 1024
 """Bytes of one answer: an object has 1.5 MiB at most, lists are asked for in pages."""
@@ -32,7 +33,7 @@ class KubeClient:
         self._client = httpx.AsyncClient(verify=access.tls, limits=limits, timeout=_TIMEOUT, trust_env=False)
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> RawObject | None:
-        """Return the object at `path`, None where there is none. Raises Failed."""
+        """Return the object at `path`, None where there is none. Raises Failed, NotServed where no path is such."""
         return await self._request("GET", path, params=params)
 
     async def post(self, path: str, body: RawObject) -> RawObject:
@@ -49,9 +50,11 @@ class KubeClient:
     async def _request(self, method: str, path: str, **options: Any) -> RawObject | None:
         async with self._answer(method, path, options) as response:
             body = await _read(response)
-        if response.status_code == _NOT_FOUND:
-            return None
         value = _json(body)
+        if response.status_code == _NOT_FOUND:
+            if mapping(value or {}, "details").get("name"):
+                return None
+            raise NotServed(Reason.API_UNAVAILABLE, f"the API server does not serve {path:.300}")
         if response.status_code >= httpx.codes.BAD_REQUEST:
             message = value.get("message") if value else None
             raise _unavailable(f"{method} {path}: {response.status_code}: {message or response.reason_phrase!s:.300}")

@@ -1,7 +1,7 @@
 """What dravirt asks the API server: pods, tokens, and the objects of Dynamic Resource Allocation in any version.
 
-The version of `resource.k8s.io` is found by discovery and kept. That is safe: a version that vanishes with an upgrade
-answers 404, and then discovery is asked again. Nothing else is kept.
+The version of `resource.k8s.io` is found by discovery and kept. That is safe: the paths of a version that vanishes with
+an upgrade are not served any more, and then discovery is asked again. Nothing else is kept.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dra.errors import Failed
 from dra.reasons import Reason
 from webhook.decision import RawObject
+from webhook.kubeaccess import NotServed
 from webhook.raw import mapping, mappings
 
 if TYPE_CHECKING:
@@ -74,15 +75,21 @@ class Cluster:
         raise Failed(Reason.API_UNAVAILABLE, f"more than {MAX_PAGES * page} ResourceSlices are selected by {selector}")
 
     async def _get(self, path: str, **params: str) -> RawObject | None:
-        """Return what is at `path` of the group; a 404 may mean that the version is not served any more."""
+        """Return what is at `path` of the group, None where there is nothing. Raises Failed."""
         version = self._version or await self._discover()
-        found = await self._client.get(f"{_GROUP}/{version}/{path}", params)
-        if found is None and (served := await self._discover()) != version:
-            found = await self._client.get(f"{_GROUP}/{served}/{path}", params)
-        return found
+        try:
+            return await self._client.get(f"{_GROUP}/{version}/{path}", params)
+        except NotServed:
+            served = await self._discover()
+            if served == version:
+                raise
+            return await self._client.get(f"{_GROUP}/{served}/{path}", params)
 
     async def _discover(self) -> str:
-        group = await self._client.get(_GROUP) or {}
+        try:
+            group = await self._client.get(_GROUP) or {}
+        except NotServed:
+            group = {}
         served = [each.get("version") for each in mappings(group, "versions")]
         self._version = next((version for version in self._versions if version in served), None)
         if self._version is None:

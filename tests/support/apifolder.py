@@ -118,6 +118,9 @@ class _Server(ThreadingHTTPServer):
         """A client that goes away is no news."""
 
 
+_NOT_SERVED = object()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
@@ -148,10 +151,15 @@ class _Handler(BaseHTTPRequestHandler):
                     return
                 break
         found = _find(api, self.path, body)
-        self._send(404, {"message": "not found"}) if found is None else self._send(200, found)
+        if found is _NOT_SERVED:
+            self._send(404, b"404 page not found\n", {"Content-Type": "text/plain"})
+        elif found is None:
+            self._send(404, {"kind": "Status", "reason": "NotFound", "details": {"name": self.path.rpartition("/")[2]}})
+        else:
+            self._send(200, found)
 
     def _send(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        content = json.dumps(value).encode()
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.server.api.sent += len(content)
         self.send_response(status)
         for name, text in {"Content-Type": "application/json", **(headers or {})}.items():
@@ -162,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _find(api: ApiFolder, url: str, body: bytes) -> Any:
-    """Return what a request asks for, None where it is not there."""
+    """Return what a request asks for, None where it is not there, `_NOT_SERVED` where nothing could be."""
     parts = urlsplit(url)
     match parts.path.strip("/").split("/"):
         case ["apis", "authentication.k8s.io", "v1", "tokenreviews"]:
@@ -176,7 +184,7 @@ def _find(api: ApiFolder, url: str, body: bytes) -> Any:
         case ["apis", "resource.k8s.io", version, *rest] if version in api.read("versions"):
             query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
             return _find_dra(api, version, rest, query)
-    return None
+    return _NOT_SERVED
 
 
 def _find_dra(api: ApiFolder, version: str, path: list[str], query: dict[str, str]) -> Any:

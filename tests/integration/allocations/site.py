@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from dra.allocation import AllocatedDevice
 from dra.attributes import identity_of
-from dra.errors import DravirtError
+from dra.errors import DravirtError, Failed
 from dra.intent import ServiceAddress
 from hooksidecar.service import Devices, ask_service
 from webhook.allocations.gate import Gate
@@ -160,15 +160,15 @@ class Site:
     def answered(self, token: str, *versions: str, seconds: float = 60) -> Devices:
         """Return the answer once there is one, from `ask_in` where versions are named.
 
-        An API server that has just started says for a moment that there is nothing. Raises NotReady with what was said
+        What may pass by itself is waited for, as a sidecar does. Raises Refused at once, NotReady with what was said
         last.
         """
-        said: list[DravirtError] = []
+        said: list[Failed] = []
 
         def answer() -> Devices | None:
             try:
                 return self.ask_in(token, *versions) if versions else self.ask(token)
-            except DravirtError as error:
+            except Failed as error:
                 said.append(error)
                 return None
 

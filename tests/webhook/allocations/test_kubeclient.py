@@ -42,7 +42,7 @@ def test_what_is_no_object_is_a_failure(api, with_cluster, value):
 
 def test_a_path_that_is_not_served_cannot_be_posted_to(with_cluster):
     message = failure(with_cluster, lambda cluster: cluster._client.post("/apis/x/v1/y", {}))
-    assert "POST /apis/x/v1/y: 404" in message
+    assert "does not serve /apis/x/v1/y" in message
 
 
 def test_the_servers_words_are_passed_on_and_cut(api, with_cluster):

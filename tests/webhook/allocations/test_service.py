@@ -137,6 +137,11 @@ def test_a_version_that_vanishes_is_replaced_while_the_server_runs(api, with_clu
     assert found(with_cluster(work)) == {"dravirt-gpu0": [("vgpu", "v0", UUIDS[0])]}
 
 
+def test_a_version_that_is_told_and_not_served_yet_is_waited_for(api, ask):
+    api.fail({"path": "/v1/namespaces/", "status": 404, "message": "not served yet"})
+    assert refusal(ask, family=Failed).reason is Reason.API_UNAVAILABLE
+
+
 # Who is refused.
 
 
