@@ -87,7 +87,7 @@ def policy_of(args: argparse.Namespace) -> Policy:
 
 def connected(args: argparse.Namespace, *, in_cluster: bool) -> "Cluster":
     """Return the cluster that the options name. Raises Refused or Failed."""
-    # Imported here: the client takes 10 MB, and who brings his own files needs none.
+    # Imported here: the client takes 10 MB, and who brings the files needs none.
     from certs.cluster import Cluster, connect
 
     client = connect(args.kubeconfig, getattr(args, "context", None), in_cluster=in_cluster)

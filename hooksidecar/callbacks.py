@@ -87,7 +87,7 @@ def _on_define_domain(attachment: Attachment) -> Callback:
 
 
 def _pre_cloud_init_iso(request: Message, _context: grpc.ServicerContext) -> bytes:
-    """Answer with what came: we do not subscribe, but who asks shall not lose his data."""
+    """Answer with what came: we do not subscribe, but who asks shall not lose data."""
     return encode([(number, request.get(number, b"")) for number in (1, 3)])
 
 

@@ -1,7 +1,7 @@
 """Serve as the hook sidecar of one virt-launcher pod: find the devices, then answer until told to stop.
 
 The tries before serving have a budget of 30 s. Then it serves in any case: a reason that OnDefineDomain answers reaches
-the VM's owner, a pod stuck in Init tells him nothing. It ends by itself only where it cannot serve at all.
+the VM's owner, a pod stuck in Init tells nothing. It ends by itself only where it cannot serve at all.
 
 The environment says everything; the webhook sets it:
   DRAVIRT_INTENT        what to attach, as JSON

@@ -1,6 +1,6 @@
 """The packages in an image, with versions and licenses, as CycloneDX: what pip installs by the pins of the image.
 
-What the base image brings is not in it: whoever publishes that has lists of his own.
+What the base image brings is not in it: whoever publishes that has its list.
 """
 
 import json

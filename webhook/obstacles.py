@@ -1,7 +1,7 @@
 """What stands in the way of an injection: names of ours that something else in the pod has.
 
-A tenant names the volumes and claims of his VM, and these names reach the pod: a volume of his under the name of the
-sidecar's state would let him choose any device of the node.
+Tenants name the volumes and claims of their VMs, and these names reach the pod: one's own volume under the name of the
+sidecar's state would let a tenant choose any device of the node.
 """
 
 from dataclasses import dataclass

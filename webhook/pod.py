@@ -48,7 +48,7 @@ def _decide_launcher(launcher: Launcher, asked: Asked, config: Config) -> Decisi
 
 
 def _is_done(launcher: Launcher, asked: Asked) -> bool:
-    """True if a pass before this one did its work. The marker alone proves nothing: a tenant can write it on his VM."""
+    """True if a pass before this one did its work. The marker alone proves nothing: a tenant can write it on a VM."""
     if launcher.marker is None or launcher.placeholders != 0:
         return False
     if launcher.is_provisioning:

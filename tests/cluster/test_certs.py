@@ -5,12 +5,10 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
 
 import httpx
 import pytest
@@ -22,9 +20,10 @@ from certs.material import read_material
 from certs.policy import Policy
 from certs.selfmanaged import SelfManaged
 from certs.store import Conflict, Reading
-from cluster.api import Api, ApiError
+from cluster.api import Api
 from cluster.controlplane import ADMIN, WEBHOOK, ControlPlane
 from cluster.images import TREE
+from cluster.load import Load
 from cluster.network import HOST
 from cluster.process import Process, Processes, until
 
@@ -267,40 +266,17 @@ def replicas(stack, api, namespace, registered, lives) -> Iterator[Replicas]:
         process.kill()
 
 
-class Load:
+@pytest.fixture
+def load(stack, namespace) -> Load:
     """Pods that are created (dry run) all the time, each of which takes three calls of the webhooks."""
-
-    def __init__(self, plane: ControlPlane, namespace: str, workers: int = 3) -> None:
-        self.failures: list[str] = []
-        self.count = 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._work, args=(plane.api(), namespace)) for _ in range(workers)]
-
-    def _work(self, api: Api, namespace: str) -> None:
-        container = {"name": "c", "image": "registry.example/c"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
-        pod["metadata"] = {"name": "p", "namespace": namespace}
-        while not self._stop.is_set():
-            try:
-                api.create(pod, dryRun="All")
-                self.count += 1
-            except ApiError as error:
-                self.failures.append(f"{time.strftime('%X')} {error}")
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+    spec = {"containers": [{"name": "c", "image": "registry.example/c"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}, "spec": spec}
+    return Load((stack.control_plane.api(), pod) for _ in range(3))
 
 
 @pytest.mark.parametrize("lives", [SHORT])
-def test_tl10_rotations_under_load_lose_no_call(stack, api, namespace, replicas, lives):
-    with Load(stack.control_plane, namespace) as load:
+def test_tl10_rotations_under_load_lose_no_call(api, namespace, replicas, load, lives):
+    with load:
         first = authority(api, namespace)
         until(lambda: authority(api, namespace) != first, seconds=90, what="another authority")
         until(replicas.is_settled, seconds=60, what="the old authority gone")
@@ -308,9 +284,9 @@ def test_tl10_rotations_under_load_lose_no_call(stack, api, namespace, replicas,
     assert load.count > 300
 
 
-def test_replicas_that_are_replaced_during_rotations_lose_no_call(stack, api, namespace, replicas):
+def test_replicas_that_are_replaced_during_rotations_lose_no_call(api, namespace, replicas, load):
     seen = {authority(api, namespace)}
-    with Load(stack.control_plane, namespace) as load:
+    with load:
         for _ in range(2):
             replicas.rotate()
             seen.add(authority(api, namespace))
@@ -326,8 +302,8 @@ def test_replicas_that_are_replaced_during_rotations_lose_no_call(stack, api, na
     assert len(seen) == 3
 
 
-def test_a_secret_that_is_deleted_or_emptied_under_load_costs_no_call(stack, api, namespace, replicas):
-    with Load(stack.control_plane, namespace) as load:
+def test_a_secret_that_is_deleted_or_emptied_under_load_costs_no_call(api, namespace, replicas, load):
+    with load:
         first = authority(api, namespace)
         api.request("DELETE", api.path("v1", "Secret", namespace, SECRET))
         until(lambda: authority(api, namespace) not in {"", first}, seconds=20, what="another authority")

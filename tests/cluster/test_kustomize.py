@@ -1,4 +1,4 @@
-"""What a user changes in a kustomization of his own, however many are between it and `deploy/`, arrives everywhere."""
+"""What users change in a kustomization of their own, however many are between it and `deploy/`, arrives everywhere."""
 
 import re
 

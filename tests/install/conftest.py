@@ -10,12 +10,12 @@ from cluster import machines, programs, sandbox
 from cluster.conftest import api, drivers, namespace, node, pytest_runtest_makereport, stack  # noqa: F401 (fixtures)
 from cluster.controlplane import ADMIN, KUBEVIRT_CONTROLLER
 from cluster.images import SIDECAR_IMAGE, WEBHOOK_IMAGE
+from cluster.load import Load
 from cluster.stack import Stack
 
 from install.installation import Installation
 from install.inventory import inventory
 from install.kubectl import Kubectl
-from install.load import Load
 from install.witness import Witness, start_witness
 
 IMAGES = {"dravirt-webhook": WEBHOOK_IMAGE, "dravirt-hooksidecar": SIDECAR_IMAGE}

@@ -1,4 +1,4 @@
-"""dravirt as a user has it: a kustomization of his own on one of `deploy/overlays`, applied by kubectl."""
+"""dravirt as users have it: a kustomization of their own on one of `deploy/overlays`, applied by kubectl."""
 
 import json
 import os

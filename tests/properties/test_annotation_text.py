@@ -1,4 +1,4 @@
-"""The annotation: what an owner means is what is read, however he spells it, and nothing else is."""
+"""The annotation: what an owner means is what is read, however it is spelt, and nothing else is."""
 
 import json
 

@@ -177,7 +177,7 @@ def test_second_pass_after_other_webhooks_adds_nothing():
     assert decide(create(item), PLACEHOLDER).reason is Reason.ALREADY_INJECTED
 
 
-# Words of the tenant: annotations, labels and names of his VM reach the pod.
+# Words of the tenant: annotations, labels and names of a VM reach the pod.
 
 MARKERS = [
     "",

@@ -11,6 +11,7 @@ import time
 import httpx
 import pytest
 from support.reviews import review
+from support.waiting import wait_until
 from support.webhookserver import WebhookServer
 
 from cli.throwaway import issue
@@ -220,17 +221,13 @@ def test_a_changed_configuration_counts_without_a_restart(start, tmp_path):
         assert "patch" in admit(client)
 
         file.write_text("mode: append\n")
-        deadline = time.monotonic() + 10
-        while "patch" in admit(client):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: "patch" not in admit(client))
 
         file.write_text("mode: [\n")
-        while not (detail := client.get("/readyz").json()["conditions"]["configuration"]["detail"]):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        detail = lambda: client.get("/readyz").json()["conditions"]["configuration"]["detail"]  # noqa: E731
+        wait_until(detail)
 
-        assert "the last good one is used" in detail
+        assert "the last good one is used" in detail()
         assert client.get("/readyz").status_code == httpx.codes.OK
         assert "patch" not in admit(client)
 
@@ -253,11 +250,12 @@ def test_sigterm_drains_and_ends_with_code_0(start):
 def test_a_review_under_way_is_answered_before_the_end(start):
     server, body = start("--drain-seconds", "0"), json.dumps(vmi_review()).encode()
     with connect(server) as connection:
-        head = HEAD.replace(b"/mutate/pod", b"/mutate/vmi") + b"Content-Length: %d\r\n\r\n" % len(body)
-        connection.sendall(head + body[:100])
-        time.sleep(0.3)
+        head = HEAD.replace(b"/mutate/pod", b"/mutate/vmi") + b"Content-Length: %d\r\n" % len(body)
+        connection.sendall(head + b"Expect: 100-continue\r\n\r\n")
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body[:100])
         server.send(signal.SIGTERM)
-        time.sleep(0.5)
+        wait_until(lambda: any(line["message"].startswith("draining") for line in server.log()))
         connection.sendall(body[100:])
         response = http.client.HTTPResponse(connection)
         response.begin()

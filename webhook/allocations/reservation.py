@@ -51,7 +51,7 @@ def has_left(rival: Rival, pod: RawObject | None) -> bool:
 
 
 def held(claim_name: str, rival: Rival, pod: RawObject | None) -> DravirtError:
-    """Return the error that says who has the claim, to be raised: to be retried where he is about to leave."""
+    """Return the error that says who has the claim, to be raised: to be retried where the holder is about to leave."""
     what = "pod" if rival.is_pod else "workload"
     message = f"ResourceClaim {claim_name!r} is held by {what} {rival.name[:253]!r}, which came first"
     if rival.is_pod and mapping(pod or {}, "metadata").get("deletionTimestamp"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import httpx
+
 from cluster.api import Api, ApiError, Object
 from cluster.process import until
 
