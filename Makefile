@@ -10,10 +10,10 @@ FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format cov protos bench fuzz libvirt test-libvirt test-libvirt-next \
 	cluster-deps cluster-build cluster cluster-shell cluster-down test-cluster test-node test-install test-dra-off \
-	test-allocations bench-node bench-allocations constraints release clean
+	test-arm64 test-allocations bench-node bench-allocations constraints release clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@echo "==> making $(VENV) with $$($(PYTHON) --version) and installing dravirt with its development tools"
@@ -90,6 +90,9 @@ test-node: $(STAMP) ## Run the suites on a real node with kubelet and containerd
 
 test-dra-off: $(STAMP) ## Run what is seen where DRA is off, on Kubernetes 1.34: 5 more minutes to build (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test dra_off
+
+test-arm64: $(STAMP) ## Build both images for arm64 and run them by emulation: 12 more minutes to build (Debian, root)
+	@PYTHONPATH=tests $(BIN)/python -m cluster test arm64
 
 test-install: $(STAMP) ## Install dravirt on a node as users do, and rotate, break, upgrade and remove it (root, Go)
 	@PYTHONPATH=tests $(BIN)/python -m cluster test install

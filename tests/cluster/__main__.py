@@ -6,6 +6,7 @@ examples:
   python -m cluster test node -- PATH::NAME    one test
   python -m cluster test node                  the suites with a node
   python -m cluster test install               those of tests/install: dravirt installed by its manifests
+  python -m cluster test arm64                 those of dravirt's images for arm64, by emulation
   python -m cluster up                         a cluster to try things in, until `down`
   python -m cluster shell                      a shell in which kubectl reaches it
   python -m cluster shell kubectl get nodes    one command there
@@ -27,7 +28,7 @@ from cluster.images import TREE
 from cluster.progress import say
 
 TESTS = Path(__file__).parent
-LAYERS = ("cluster", "node", "install", "dra_off")
+LAYERS = ("cluster", "node", "install", "dra_off", "arm64")
 
 
 def main() -> int:

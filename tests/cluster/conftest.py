@@ -23,6 +23,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "arm64: needs dravirt's images for arm64 (make test-arm64)")
     config.addinivalue_line("markers", "cluster: needs a control plane with KubeVirt (make test-cluster)")
     config.addinivalue_line("markers", "dra_off: needs an API server whose DRA is off (make test-dra-off)")
     config.addinivalue_line("markers", "node: needs a node that runs pods as well (make test-node)")

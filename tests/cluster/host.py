@@ -4,9 +4,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+_AARCH64 = "/proc/sys/fs/binfmt_misc/qemu-aarch64"
+"""Tells the kernel how programs for arm64 are run."""
 PACKAGES = {
     "/usr/lib/cni/ptp": "containernetworking-plugins",
     "/bin/busybox": "busybox-static",
+    _AARCH64: "binfmt-support qemu-user-static",
     "buildah": "buildah",
     "conntrack": "conntrack",
     "debootstrap": "debootstrap",
@@ -20,6 +23,7 @@ PACKAGES = {
 }
 BASE = ("ip", "nsenter", "setpriv", "unshare")
 IMAGES = ("buildah", "debootstrap", "/bin/busybox")
+ARM64 = ("buildah", "debootstrap", _AARCH64)
 NODE = ("/usr/lib/cni/ptp", "conntrack", "iptables", "nft", "runc")
 
 

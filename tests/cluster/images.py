@@ -56,12 +56,13 @@ def launcher_images(programs: Mapping[str, Path], folder: Path) -> list[Path]:
     return list(archives)
 
 
-def dravirt_images() -> Path:
+def dravirt_images(architecture: str = "") -> Path:
     """Return the folder of the archives of dravirt's images, built from the working tree. Raises Missing.
 
-    There is one per target of the Containerfile, `webhook.tar` and `hooksidecar.tar`.
+    There is one per target of the Containerfile, `webhook.tar` and `hooksidecar.tar`. They are for this machine, or for
+    another `architecture`, whose programs run here by emulation.
     """
-    base = _base()
+    base = _base(architecture)
     sources = [path for package in _PACKAGES for path in (TREE / package).rglob("*.py")]
     sources += [path for path in (TREE / "deploy" / "image").iterdir() if path.is_file()]
     sources += [TREE / name for name in ("Containerfile", "pyproject.toml", "README.md", "LICENSE")]
@@ -69,7 +70,7 @@ def dravirt_images() -> Path:
     built = folder / f"dravirt-{key_of(sources, base.name)}"
     with one_at_a_time(folder):
         if not built.exists():
-            _build_dravirt(base, built)
+            _build_dravirt(base, built, architecture)
             for old in sorted(folder.glob("dravirt-*/"), key=lambda each: each.stat().st_mtime)[:-3]:
                 shutil.rmtree(old)
     return built
@@ -83,19 +84,25 @@ def layers(archive: Path) -> list[int]:
         return [image.getmember(name).size for name in names]
 
 
-def _base() -> Path:
+def _base(architecture: str = "") -> Path:
     """Return the folder of a Debian with Python, made by debootstrap once."""
     folder = cache_root() / "images"
-    path = folder / f"debian-{_SUITE}"
+    path = folder / f"debian-{_SUITE}-{architecture}".removesuffix("-")
     with one_at_a_time(folder):
         if not path.exists():
             unfinished = path.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             packages = "--include=ca-certificates,python3,python3-venv"
-            _run("a Debian base", "debootstrap", "--variant=minbase", packages, _SUITE, str(unfinished), *_mirror())
+            options = ["--variant=minbase", packages, *_for(architecture)]
+            _run("a Debian base", "debootstrap", *options, _SUITE, str(unfinished), *_mirror())
             shutil.rmtree(unfinished / "var/cache/apt", ignore_errors=True)
             unfinished.rename(path)
     return path
+
+
+def _for(architecture: str) -> list[str]:
+    """Return the option of debootstrap and buildah for another machine's architecture."""
+    return [f"--arch={architecture}"] if architecture else []
 
 
 def _mirror() -> list[str]:
@@ -119,26 +126,27 @@ def image_of(context: Path, name: str, key: str) -> Path:
     return archive
 
 
-def _build_dravirt(base: Path, built: Path) -> None:
+def _build_dravirt(base: Path, built: Path, architecture: str) -> None:
     unfinished = built.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     for name in (WEBHOOK_IMAGE, SIDECAR_IMAGE):
         target = name.partition("dravirt-")[2].partition(":")[0]
-        _build(base, TREE, name, unfinished / f"{target}.tar", "--timestamp=0", f"--target={target}")
+        options = ["--timestamp=0", f"--target={target}"]
+        _build(base, TREE, name, unfinished / f"{target}.tar", *options, architecture=architecture)
     unfinished.rename(built)
 
 
-def _build(base: Path, context: Path, name: str, archive: Path, *arguments: str) -> None:
+def _build(base: Path, context: Path, name: str, archive: Path, *arguments: str, architecture: str = "") -> None:
     storage = [f"--root={cache_root()}/buildah", f"--runroot={cache_root()}/buildah-run", "--storage-driver=overlay"]
     buildah = ["buildah", *storage]
-    image = f"localhost/debian-python:{_SUITE}"
+    image = f"localhost/debian-python:{base.name.removeprefix('debian-')}"
     if subprocess.run([*buildah, "inspect", image], check=False, capture_output=True).returncode != 0:
-        container = _run("a container for the base", *buildah, "from", "scratch").strip()
+        container = _run("a container for the base", *buildah, "from", *_for(architecture), "scratch").strip()
         _run("the base image", *buildah, "copy", "--quiet", container, str(base), "/")
         _run("the base image's commit", *buildah, "commit", "--quiet", "--rm", container, image)
     _run(
-        f"the image {name}", *buildah, "bud", "--isolation=chroot", "--layers", *arguments,
+        f"the image {name}", *buildah, "bud", "--isolation=chroot", "--layers", *_for(architecture), *arguments,
         f"--build-arg=BASE={image}", *_pip_settings(), f"--tag={name}", str(context),
     )  # fmt: skip
     _run("its archive", *buildah, "push", name, f"docker-archive:{archive}:{name}")

@@ -120,6 +120,9 @@ def prepare(layers: str) -> Path | None:
     Raises Missing.
     """
     host.require(host.BASE)
+    if layers == "arm64":
+        host.require(host.ARM64)
+        return images.dravirt_images("arm64")
     programs.build((*programs.CONTROL_PLANE, *programs.KUBEVIRT))
     if layers == "dra_off":
         programs.build(programs.DRA_OFF)

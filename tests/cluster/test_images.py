@@ -8,7 +8,7 @@ import pytest
 
 from cluster import images, sandbox
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.arm64]
 MEGABYTE = 1_000_000
 ABOVE_BASE = {"hooksidecar": 40, "webhook": 125}
 """Megabytes, unpacked, that an image may add to its base: a few more than it has."""
