@@ -54,8 +54,8 @@ def only_with_authority(decide: Decide) -> Decide:
         decision = decide(request, config)
         if decision.reason is Reason.INJECTED and config.lacks_authority:
             message = (
-                "the sidecar must know whom to trust, and the authorities of dravirt's webhook are not known yet;"
-                " KubeVirt tries again by itself, and the webhook's /readyz says what is in the way"
+                "the sidecar must know whom to trust, and the authorities of dravirt's webhook are not known yet or"
+                " too long to tell; KubeVirt tries again by itself, and the webhook's /readyz says what is in the way"
             )
             return Decision.deny(Reason.AUTHORITY_UNKNOWN, message)
         return decision

@@ -37,24 +37,24 @@ def read_service(config: Fields, warnings: list[str], installation: Installation
         return {"allocation_service": None, "ca_file": None}
     fields = config.mapping("allocationService")
     warnings += fields.unknown(KEYS)
-    server_name = fields.optional_text("serverName") or installation.service_host
+    texts = {key: fields.optional_text(key) for key in KEYS}
+    for key, text in texts.items():
+        if text == "":  # it comes from a template whose value was forgotten
+            raise fields.refuse(key, "must not be empty: give a value, or leave it out")
+    server_name = texts["serverName"] or installation.service_host
     if not is_dns_subdomain(server_name):
         raise fields.refuse("serverName", f"must be a DNS name in the certificate, got {server_name[:80]!a}")
-    url = fields.optional_text("url") or f"https://{installation.service_host}:443"
+    url = texts["url"] or f"https://{installation.service_host}:443"
     if not _is_origin(url):
         raise fields.refuse("url", f"must be https://host[:port], got {url[:80]!a}")
     address = ServiceAddress(url.rstrip("/"), ca="", server_name=server_name, token_path=TOKEN_PATH)
-    # An empty `caFile:` is refused as well: it comes from a template whose value was forgotten.
-    file = fields.optional_text("caFile")
-    if file == "":
-        raise fields.refuse("caFile", "must name a file, or be left out")
-    if file is None and not installation.knows_authorities:
+    if texts["caFile"] is None and not installation.knows_authorities:
         message = (
             "must name the authorities of the webhook's certificate, since the webhook does not know them:"
             " it does with --tls-self-managed or with --tls-ca"
         )
         raise fields.refuse("caFile", message)
-    return {"allocation_service": address, "ca_file": Path(file) if file else None}
+    return {"allocation_service": address, "ca_file": Path(texts["caFile"]) if texts["caFile"] else None}
 
 
 def with_authority(config: Config) -> Config:

@@ -9,7 +9,7 @@ from cli.doctor.facts import Objects, Place, RawObject, Settings
 from cli.doctor.finding import Finding
 from cli.doctor.handshake import addresses
 from cli.doctor.settings import change, container, value_of
-from webhook.raw import mapping
+from webhook.raw import mapping, mappings
 
 _ENOUGH = 2
 _TAG = re.compile(r":(?P<tag>\w[\w.-]{0,127})$", re.ASCII)
@@ -72,5 +72,28 @@ def check_images(deployment: RawObject, settings: Settings | None) -> Iterator[F
 
 
 def _selects(budget: RawObject, labels: RawObject) -> bool:
-    wanted = mapping(budget, "spec", "selector", "matchLabels")
-    return all(labels.get(key) == value for key, value in wanted.items())
+    """Return whether a budget is for pods with these labels: without a selector for none, with an empty one for all.
+
+    Source: Kubernetes policy/v1, PodDisruptionBudgetSpec.selector.
+    """
+    selector = mapping(budget, "spec").get("selector")
+    if not isinstance(selector, dict):
+        return False
+    wanted = mapping(selector, "matchLabels")
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _meets(labels, requirement) for requirement in mappings(selector, "matchExpressions")
+    )
+
+
+def _meets(labels: RawObject, requirement: RawObject) -> bool:
+    """Return whether labels meet a requirement. Source: Kubernetes meta/v1, LabelSelectorRequirement."""
+    label, values = labels.get(str(requirement.get("key"))), requirement.get("values") or ()
+    match requirement.get("operator"):
+        case "In":
+            return label in values
+        case "NotIn":
+            return label not in values
+        case "Exists":
+            return label is not None
+        case _:
+            return label is None

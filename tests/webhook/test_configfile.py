@@ -128,6 +128,11 @@ WRONG = {
     "driver": ("attributes: {'GPU': {}}", "attributes.GPU: must be the name of a DRA driver"),
     "attribute": ("attributes: {g.com: {mdevUUID: ['a b']}}", "attributes.g.com.mdevUUID[0]: must be an attribute"),
     "variable": ("environment: {g.com: ['A=B']}", "environment.g.com[0]: must be the name of an environment variable"),
+    "an empty URL": ("allocationService: {url: '', caFile: c}", "allocationService.url: must not be empty"),
+    "an empty server name": (
+        "allocationService: {serverName: '', caFile: c}",
+        "allocationService.serverName: must not be",
+    ),
     "an empty file name": ("allocationService: {caFile: ''}", "allocationService.caFile: must"),
     "service without TLS": ("allocationService: {url: 'http://d', caFile: c}", "allocationService.url: must be https:"),
     "service with a path": ("allocationService: {url: 'https://d/p', caFile: c}", "allocationService.url: must be htt"),

@@ -556,3 +556,26 @@ def test_a_budget_of_others_does_not_count():
     other = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}
     assert codes(prepared(budgets=(other,))) == {Code.NO_DISRUPTION_BUDGET}
     assert codes(prepared(budgets=(other, budget()))) == set()
+
+
+KEY = {"key": "app.kubernetes.io/name"}
+SELECTORS = {
+    "none": (None, False),
+    "an empty one": ({}, True),
+    "in": ({"matchExpressions": [{**KEY, "operator": "In", "values": ["other", "dravirt"]}]}, True),
+    "in others": ({"matchExpressions": [{**KEY, "operator": "In", "values": ["other"]}]}, False),
+    "not in": ({"matchExpressions": [{**KEY, "operator": "NotIn", "values": ["dravirt"]}]}, False),
+    "not in others": ({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]}, True),
+    "exists": ({"matchExpressions": [{**KEY, "operator": "Exists"}]}, True),
+    "does not exist": ({"matchExpressions": [{**KEY, "operator": "DoesNotExist"}]}, False),
+    "one of two": (
+        {"matchLabels": {KEY["key"]: "dravirt"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("selector", "counts"), SELECTORS.values(), ids=SELECTORS)
+def test_a_budget_counts_where_its_selector_selects_the_replicas(selector, counts):
+    found = codes(prepared(budgets=({"spec": {"selector": selector}},)))
+    assert found == (set() if counts else {Code.NO_DISRUPTION_BUDGET})
