@@ -81,7 +81,8 @@ def _test(args: argparse.Namespace) -> int:
         suites = TESTS.with_name("install")
         previous.image()
     command = [sys.executable, "-m", "pytest", "-o", f"testpaths={suites}", "-m", args.layers, "-p", "no:cacheprovider"]
-    command += ["--timeout=300", *args.pytest]
+    # (that of a test alone: what a session's fixtures start has limits of its own, and the first test waits for all)
+    command += ["--timeout=300", "-o", "timeout_func_only=true", *args.pytest]
     process = sandbox.start(command, logs, image, cwd=TREE)
     try:
         code = process.wait()

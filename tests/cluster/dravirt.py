@@ -41,7 +41,7 @@ class Dravirt:
         else:
             environment = {"PYTHONPATH": str(TREE), "PATH": "/usr/bin:/bin"}
             self.process = self.processes.start("dravirt-webhook", self.command, environment=environment)
-            self.process.wait_until_listening(HOST, WEBHOOK, seconds=30)
+            self.process.wait_until_listening(HOST, WEBHOOK, seconds=120)
 
     def down(self) -> None:
         """End the server, as when a Deployment is scaled to none."""

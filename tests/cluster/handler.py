@@ -34,7 +34,7 @@ def define(node: Node, pod: Object, vmi: Object) -> Definition:
     return define_at(node.volume(pod, "sockets"), vmi)
 
 
-def define_at_last(node: Node, pod: Object, vmi: Object, *, seconds: float = 30) -> Definition:
+def define_at_last(node: Node, pod: Object, vmi: Object, *, seconds: float = 90) -> Definition:
     """Try it again and again until the hooks refuse nothing, as virt-handler does. Raises NotReady."""
 
     def defined() -> Definition | None:
@@ -46,11 +46,12 @@ def define_at_last(node: Node, pod: Object, vmi: Object, *, seconds: float = 30)
 
 def define_at(sockets: Path, vmi: Object) -> Definition:
     """Let the launcher's stand-in whose socket is in the folder `sockets` do the same."""
-    until((sockets / _SOCKET).exists, seconds=30, what="the hooks collected by the launcher's stand-in")
+    until((sockets / _SOCKET).exists, seconds=90, what="the hooks collected by the launcher's stand-in")
     folder = os.open(sockets, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # A socket's path holds 107 characters; through the open folder it is short.
-        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{_SOCKET}")
+        # It is there a moment before anybody listens on it: only a connection that fails is tried again.
+        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{_SOCKET}", retries=5)
         with httpx.Client(transport=transport, timeout=90) as client:
             answer: dict[str, Any] = client.post("http://launcher/", json=vmi).json()
     finally:

@@ -8,6 +8,7 @@ from typing import Self
 import httpx
 
 from cluster.api import ApiError
+from cluster.process import NotReady
 
 PAUSE = 0.3
 """Seconds between two steps."""
@@ -34,5 +35,5 @@ class Loop:
         while not self._stop.wait(PAUSE):
             try:
                 self._step()
-            except (ApiError, httpx.TransportError):
+            except (ApiError, httpx.TransportError, NotReady):
                 continue

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from cluster import programs
-from cluster.api import Api, Object, is_true
+from cluster.api import Api, ApiError, Object, is_true
 from cluster.images import TREE
 from cluster.process import until
 from webhook.config import Config
@@ -70,7 +70,19 @@ def stand_in_for_operators(api: Api) -> None:
     """Make the kinds of cert-manager and OpenShift known, as far as `deploy/` uses them."""
     made = [api.apply(each) for path in sorted(_STAND_INS.iterdir()) for each in yaml.safe_load_all(path.read_text())]
     until(
-        lambda: all(is_true(api.refresh(each) or {}, "Established") for each in made),
+        lambda: all(is_true(api.refresh(each) or {}, "Established") and _is_served(api, each) for each in made),
         seconds=60,
         what="the kinds of cert-manager and OpenShift",
     )
+
+
+def _is_served(api: Api, definition: Object) -> bool:
+    """Return whether clients find a kind: that is a moment later than it is established."""
+    group, names = definition["spec"]["group"], definition["spec"]["names"]
+    versions = [each["name"] for each in definition["spec"]["versions"] if each["served"]]
+    try:
+        groups = {each["name"] for each in api.request("GET", "/apis")["groups"]}
+        lists = [api.request("GET", f"/apis/{group}/{version}")["resources"] for version in versions]
+    except ApiError:
+        return False
+    return group in groups and all(names["kind"] in {each["kind"] for each in found} for found in lists)

@@ -159,7 +159,7 @@ def _start_containerd(processes: Processes, programs: Mapping[str, Path], folder
     def answers() -> bool:
         return subprocess.run(ctr, check=False, capture_output=True).returncode == 0
 
-    process.wait_until(answers, seconds=30, what="answering")
+    process.wait_until(answers, seconds=90, what="answering")
     return process
 
 

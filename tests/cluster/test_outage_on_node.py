@@ -45,7 +45,7 @@ def test_it_goes_on_and_is_restarted_once_dravirt_is_back(api, node, dravirt, bo
 
     os.kill(node.pid(pod, "dravirt-hook"), signal.SIGKILL)
     restarts = lambda: watching.status_of(api.refresh(pod), "dravirt-hook")["restartCount"]  # noqa: E731
-    until(lambda: restarts() == 1, seconds=30, what="the sidecar's restart")
+    until(lambda: restarts() == 1, seconds=90, what="the sidecar's restart")
     pod = watching.running(api, pod)
     # (the probe sees the socket that the killed one left, a moment before the next one serves)
     definition = handler.define_at_last(node, pod, watching.vmi_of(api, namespace))

@@ -39,7 +39,7 @@ def status_of(pod: Object, container: str) -> Object:
     return next(each for each in statuses if each["name"] == container)
 
 
-def bound(api: Api, pod: Object, *, seconds: float = 60) -> Object:
+def bound(api: Api, pod: Object, *, seconds: float = 120) -> Object:
     """Return the pod when the scheduler has given it a node."""
 
     def has_node() -> Object | None:
@@ -92,7 +92,7 @@ def start_on_paper(api: Api, pod: Object) -> None:
     api.merge(pod, {"status": status}, subresource="status")
 
 
-def in_phase(api: Api, namespace: str, phase: str, name: str = "vm1", *, seconds: float = 30) -> None:
+def in_phase(api: Api, namespace: str, phase: str, name: str = "vm1", *, seconds: float = 90) -> None:
     """Wait until a VMI is in a phase."""
     until(
         lambda: vmi_of(api, namespace, name)["status"].get("phase") == phase,

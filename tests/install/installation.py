@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cluster.api import Api, Object
+from cluster.api import Api, Object, is_true
 from cluster.images import TREE
 from cluster.process import until
 
@@ -102,19 +102,25 @@ class Installation:
         pods.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
         return [{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]
 
-    def wait_until_ready(self, replicas: int = REPLICAS, *, seconds: float = 150, alone: bool = False) -> list[Object]:
-        """Return the pods when so many of the Deployment's present template are ready; `alone`: and none is ending."""
+    def wait_until_ready(self, replicas: int = REPLICAS, *, seconds: float = 270, alone: bool = False) -> list[Object]:
+        """Return the pods when so many of the Deployment's present template are ready; `alone`: and none is ending.
+
+        The pods are asked as well: the Deployment's status says for a moment what was before one of them went.
+        """
 
         def ready() -> bool:
             item = self.deployment
             status, wanted = item.get("status", {}), item["spec"]["replicas"]
             seen = status.get("observedGeneration") == item["metadata"]["generation"]
             counts = [status.get(each, 0) for each in ("replicas", "updatedReplicas", "availableReplicas")]
-            return seen and wanted == replicas and counts == [replicas] * 3
+            pods = self.pods()
+            are_ready = len(pods) == replicas and all(is_true(pod, "Ready") for pod in pods)
+            return seen and wanted == replicas and counts == [replicas] * 3 and are_ready
 
         until(ready, seconds=seconds, what=f"{replicas} replicas of dravirt ready", failed=self._explain)
         pods = self.pods()
-        until(lambda: self.endpoints() == replicas, seconds=60, what="a Service with their endpoints")
+        uids = {each["metadata"]["uid"] for each in pods}
+        until(lambda: self.endpoints() == uids, seconds=60, what="a Service with their endpoints")
         if alone:
             until(lambda: len(self._all_pods()) == replicas, seconds=60, what="no replica that ends")
         return pods
@@ -123,18 +129,18 @@ class Installation:
         """Delete a pod and do not wait until it has ended."""
         self.kubectl("-n", self.namespace, "delete", "pod", pod["metadata"]["name"], "--wait=false")
 
-    def endpoints(self) -> int:
-        """Return how many replicas the Service has."""
+    def endpoints(self) -> set[str]:
+        """Return the UIDs of the replicas that the Service has."""
         labels = f"kubernetes.io/service-name={self.name(DEPLOYMENT)}"
         found = self.api.list("discovery.k8s.io/v1", "EndpointSlice", self.namespace, labels)
         each = [endpoint for item in found for endpoint in item["endpoints"] or ()]
-        return sum(endpoint["conditions"].get("ready", False) for endpoint in each)
+        return {endpoint["targetRef"]["uid"] for endpoint in each if endpoint["conditions"].get("ready")}
 
     def down(self) -> None:
-        """Put dravirt out of service: no replica is left."""
+        """Put dravirt out of service: no replica is left, and none that still answers while it ends."""
         self._scale(0)
-        until(lambda: not self.pods(), seconds=60, what="no replica")
-        until(lambda: self.endpoints() == 0, seconds=60, what="a Service without endpoints")
+        until(lambda: not self._all_pods(), seconds=90, what="no replica")
+        until(lambda: not self.endpoints(), seconds=60, what="a Service without endpoints")
 
     def up(self) -> None:
         """Put it back."""

@@ -11,10 +11,10 @@ from cluster.process import until
 
 from certs.certificates import fingerprint, read_certificates
 from certs.material import read_material
-from install.installation import Installation
+from install.installation import REPLICAS, Installation
 
-SHORT = ("--ca-lifetime=54s", "--cert-lifetime=36s", "--overlap=12s", "--propagation=6s", "--interval=1s")
-"""A new authority every 36 s; 6 s later a certificate of it, and 12 s after that it is the only one."""
+SHORT = ("--ca-lifetime=81s", "--cert-lifetime=54s", "--overlap=12s", "--propagation=6s", "--interval=1s")
+"""A new authority every 54 s; 6 s later a certificate of it, and 12 s after that it is the only one."""
 QUICK = ("--propagation=4s", "--interval=1s")
 """Lifetimes as they are, and short waits."""
 ROTATION = ("authority", "certificate", "dropped")
@@ -86,8 +86,11 @@ def settled(installation: Installation) -> None:
     """Wait until every replica serves the certificate of the Secret and every webhook trusts its authority."""
 
     def is_settled() -> bool:
-        there = look(installation)
-        bundle = installation.secret().get("ca.crt")
-        return {served(pod) for pod in installation.pods()} == {there.leaf} and set(installation.bundles()) == {bundle}
+        there, bundle, pods = look(installation), installation.secret().get("ca.crt"), installation.pods()
+        try:
+            leaves = {served(pod) for pod in pods}
+        except (KeyError, OSError):  # it has no address yet, or does not serve TLS yet
+            return False
+        return len(pods) == REPLICAS and leaves == {there.leaf} and set(installation.bundles()) == {bundle}
 
     until(is_settled, seconds=90, what="every replica serving the certificate of the Secret")

@@ -87,7 +87,7 @@ def test_a_secret_that_is_harmed_is_mended_and_costs_no_call(installation, load,
 
     with load() as running:
         harm(installation)
-        until(lambda: look(installation) != before and is_well(installation), seconds=30, what="another certificate")
+        until(lambda: look(installation) != before and is_well(installation), seconds=60, what="another certificate")
         settled(installation)
         running.go_on()
 
@@ -129,7 +129,7 @@ def test_tl13_ca_bundles_that_manifests_have_wiped_are_back_without_a_restart(in
     installation.kubectl("replace", "-f", "-", given=yaml.safe_dump_all(webhooks))
 
     assert len(webhooks) == 2
-    until(lambda: settled_now(installation), seconds=10, what="the bundle in every webhook")
+    until(lambda: settled_now(installation), seconds=60, what="the bundle in every webhook")
     assert [each["metadata"]["uid"] for each in installation.wait_until_ready()] == pods
 
 
@@ -155,7 +155,7 @@ def test_somebody_who_writes_other_ca_bundles_is_written_over_until_he_stops(ins
     with Loop(quarrel):
         until(lambda: len([each for each in seen if each != bundle]) > 10, seconds=60, what="dravirt writing as well")
 
-    until(lambda: settled_now(installation), seconds=30, what="the bundle in every webhook")
+    until(lambda: settled_now(installation), seconds=60, what="the bundle in every webhook")
     assert [each["metadata"]["uid"] for each in installation.wait_until_ready()] == pods
 
 

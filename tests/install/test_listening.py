@@ -32,7 +32,7 @@ def serve(tmp_path):
             )
             return asked.stdout
 
-        return process.wait_until(answer, seconds=30, what=f"answering at {host}")
+        return process.wait_until(answer, seconds=90, what=f"answering at {host}")
 
     yield _serve
     for each in running:

@@ -17,7 +17,11 @@ from install.witness import restarts
 
 pytestmark = pytest.mark.install
 
-CUT_OFF = re.compile("connection refused|connection reset by peer|EOF$|broken pipe")
+CUT_OFF = re.compile(
+    "connection refused|connection reset by peer|EOF$|broken pipe"
+    "|server closed idle connection|use of closed network connection|write HTTP request on broken connection"
+)
+"""What Go says of a connection that the other side has cut, depending on what it was about to do with it."""
 
 
 @pytest.fixture(scope="module", autouse=True)

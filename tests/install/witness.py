@@ -51,6 +51,7 @@ def start_witness(stack: Stack) -> Witness:
     api.apply(machines.template(NAMESPACE, "vgpu", machines.request("time-sliced")))
     api.apply(machines.vm(NAMESPACE, NAME, asks="vgpu"))
     pod = watching.running(api, watching.launcher(api, NAMESPACE, NAME))
+    watching.in_phase(api, NAMESPACE, "Scheduled", NAME)
     vmi = watching.vmi_of(api, NAMESPACE, NAME)
     definition = handler.define(stack.node, pod, vmi)
     assert not definition.error, definition.error

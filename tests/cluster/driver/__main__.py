@@ -8,12 +8,15 @@ import sys
 import threading
 from pathlib import Path
 
-from cluster.api import Api
+import httpx
+
+from cluster.api import Api, ApiError
 from cluster.driver.devices import StandInDevices
 from cluster.driver.plugin import Plugin
 from cluster.driver.publication import Publication
 from cluster.driver.settings import in_use, parse_settings
 
+log = logging.getLogger(__name__)
 PAUSE = 0.3
 """Seconds between two looks at the settings and the slices."""
 
@@ -41,15 +44,18 @@ def _serve(args: argparse.Namespace, api: Api, stop: threading.Event) -> None:
         settings, args.cdi, args.settings.with_name(f"{settings.driver}-metadata"), publication.write_status
     )
     with Plugin(settings.driver, args.kubelet, publication.find_claim, devices):
-        publication.publish(settings, changed=True)
+        published = None
         while not stop.wait(PAUSE):
             text = args.settings.read_text()
             now = parse_settings(text)
-            changed = now != devices.settings
-            slices_changed = now.slices != devices.settings.slices
-            if changed:
+            if now != devices.settings:
                 devices.change(now)
-            publication.publish(now, changed=slices_changed)
+            try:
+                publication.publish(now, changed=now.slices != published)
+            except (ApiError, httpx.TransportError) as error:
+                log.warning("not published, tried again: %s", error)
+                continue
+            published = now.slices
             in_use(args.settings).write_text(text)
     publication.withdraw(settings.driver)
 
