@@ -34,11 +34,14 @@ SECRET = "dravirt-webhook-tls"
 REGISTRATION = "admissionregistration.k8s.io/v1"
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 PORTS = (9543, 9544)
-STEPS = ("--overlap=8s", "--propagation=4s", "--interval=1s")
+STEPS = ("--overlap=16s", "--propagation=8s", "--interval=1s")
 LONG = ("--ca-lifetime=30m", "--cert-lifetime=10m", *STEPS)
 """Nothing ends by itself while a test runs, however slow the machine is: rotations are asked for."""
-SHORT = ("--ca-lifetime=48s", "--cert-lifetime=24s", *STEPS)
-"""Whatever a certificate's age brings comes within half a minute; each has 8 seconds left by then."""
+SHORT = ("--ca-lifetime=96s", "--cert-lifetime=48s", *STEPS)
+"""A certificate is renewed after 32 seconds and an authority after 64.
+
+A replica that is late has 16 seconds, and half of that where a new authority must be trusted first.
+"""
 PAGE = TREE / "docs" / "certificates.md"
 
 
@@ -148,7 +151,7 @@ def certs(plane: ControlPlane, namespace: str, *arguments: str) -> subprocess.Co
     """Run `dravirt certs` as an administrator."""
     command = [sys.executable, "-m", "cli", "certs", arguments[0], f"--kubeconfig={plane.kubeconfig(ADMIN)}"]
     command += [f"--namespace={namespace}", f"--webhooks={NAME}", *arguments[1:]]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=TREE)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=TREE)
 
 
 def test_the_command_goes_the_whole_way(stack, api, namespace, registered, tmp_path):
@@ -198,7 +201,7 @@ class Replicas:
         self.running[port] = self.processes.start(
             f"certs-{port}", command, environment={"PYTHONPATH": str(TREE), "PATH": "/usr/bin:/bin"}
         )
-        self.running[port].wait_until(lambda: self.health(port).get("ready"), seconds=40, what="ready")
+        self.running[port].wait_until(lambda: self.health(port).get("ready"), seconds=120, what="ready")
         self.api.apply(self._slice(port))
 
     def end(self, port: int) -> None:
@@ -274,47 +277,54 @@ def load(stack, namespace) -> Load:
     return Load((stack.control_plane.api(), pod) for _ in range(3))
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("lives", [SHORT])
 def test_tl10_rotations_under_load_lose_no_call(api, namespace, replicas, load, lives):
     with load:
         first = authority(api, namespace)
-        until(lambda: authority(api, namespace) != first, seconds=90, what="another authority")
-        until(replicas.is_settled, seconds=60, what="the old authority gone")
+        until(lambda: authority(api, namespace) != first, seconds=180, what="another authority")
+        until(replicas.is_settled, seconds=120, what="the old authority gone")
+        until(lambda: load.count > 300, seconds=120, what="300 requests answered")
     assert load.failures == []
     assert load.count > 300
 
 
+@pytest.mark.timeout(900)
 def test_replicas_that_are_replaced_during_rotations_lose_no_call(api, namespace, replicas, load):
     seen = {authority(api, namespace)}
     with load:
         for _ in range(2):
             replicas.rotate()
             seen.add(authority(api, namespace))
-            for port in PORTS:  # in the quarter of a minute that it takes
+            for port in PORTS:  # in the half minute that it takes
                 replicas.end(port)
                 replicas.start(port)
-            until(replicas.is_settled, seconds=60, what="the old authority gone")
+            until(replicas.is_settled, seconds=120, what="the old authority gone")
         replicas.rotate("--cert")
         replicas.end(PORTS[0])
         replicas.start(PORTS[0])
+        until(lambda: load.count > 100, seconds=120, what="100 requests answered")
     assert load.failures == []
     assert load.count > 100
     assert len(seen) == 3
 
 
+@pytest.mark.timeout(900)
 def test_a_secret_that_is_deleted_or_emptied_under_load_costs_no_call(api, namespace, replicas, load):
     with load:
         first = authority(api, namespace)
         api.request("DELETE", api.path("v1", "Secret", namespace, SECRET))
-        until(lambda: authority(api, namespace) not in {"", first}, seconds=20, what="another authority")
-        until(replicas.is_settled, seconds=60, what="the old authority gone")
+        until(lambda: authority(api, namespace) not in {"", first}, seconds=40, what="another authority")
+        until(replicas.is_settled, seconds=120, what="the old authority gone")
         second = authority(api, namespace)
         api.merge(api.get("v1", "Secret", SECRET, namespace), {"data": None})
-        until(lambda: authority(api, namespace) not in {"", second}, seconds=20, what="a third")
-        until(replicas.is_settled, seconds=60, what="the second authority gone")
+        until(lambda: authority(api, namespace) not in {"", second}, seconds=40, what="a third")
+        until(replicas.is_settled, seconds=120, what="the second authority gone")
     assert load.failures == []
 
 
 def test_tl01_wiped_ca_bundles_are_back_without_a_restart(api, namespace, replicas):
     wipe(api)
-    until(lambda: set(bundles(api)) == {secret(api, namespace)["ca.crt"]}, seconds=3, what="the bundle in each of them")
+    until(
+        lambda: set(bundles(api)) == {secret(api, namespace)["ca.crt"]}, seconds=30, what="the bundle in each of them"
+    )

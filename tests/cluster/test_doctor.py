@@ -59,7 +59,7 @@ class Doctor:
         command = [sys.executable, "-m", "cli", "doctor", f"--kubeconfig={self.kubeconfig}", f"--output={output}"]
         done = subprocess.run(
             [*command, *arguments],
-            cwd=TREE, capture_output=True, text=True, check=False, timeout=60, env=self.environment,
+            cwd=TREE, capture_output=True, text=True, check=False, timeout=120, env=self.environment,
         )  # fmt: skip
         assert done.returncode in {0, 1}, done.stderr
         if output == "json":
@@ -73,11 +73,13 @@ class Doctor:
         return {each["code"] for each in self.findings}
 
     def finds(self, code: str, *arguments: str) -> dict[str, str]:
-        """Return the first finding of a code, which must be there."""
-        self(*arguments)
-        found = [each for each in self.findings if each["code"] == code]
-        assert found, self.findings
-        return found[0]
+        """Return the first finding of a code, which must come: the API server sees a change some moments later."""
+
+        def finding() -> dict[str, str] | None:
+            self(*arguments)
+            return next((each for each in self.findings if each["code"] == code), None)
+
+        return until(finding, seconds=30, what=code, failed=lambda *, late: f"but {self.findings}" if late else None)
 
     def paste(self, remedy: str) -> None:
         """Run a command line in a shell that has kubectl, in a clone of the project."""
@@ -521,6 +523,6 @@ def test_it_says_when_the_api_server_does_not_answer(doctor, tmp_path):
     doctor.kubeconfig = tmp_path / "away"
     doctor.kubeconfig.write_text(json.dumps(config))
     command = [sys.executable, "-m", "cli", "doctor", f"--kubeconfig={doctor.kubeconfig}"]
-    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (3, "")
     assert "(reason: api_unavailable)" in done.stderr

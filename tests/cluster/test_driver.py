@@ -39,7 +39,7 @@ class Kubelet:
     def info(self):
         with grpc.insecure_channel(f"unix://{self.root}/plugins_registry/{DRIVER}-reg.sock") as channel:
             return registration_services.RegistrationStub(channel).GetInfo(
-                registration.InfoRequest(), wait_for_ready=True, timeout=20
+                registration.InfoRequest(), wait_for_ready=True, timeout=120
             )
 
     def call(self, method, claim):

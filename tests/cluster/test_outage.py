@@ -98,18 +98,20 @@ def test_a_launcher_pod_that_is_refused_comes_when_it_is_back(stack, api, dravir
     for each in mutating["webhooks"]:
         if each["name"] == "pod.dravirt.io":
             each["clientConfig"]["service"]["name"] = "nowhere"
-    api.merge(mutating, {"webhooks": mutating["webhooks"]})
     refused = 'failed calling webhook "pod.dravirt.io"'
-    until(lambda: refused in refusal(api), seconds=60, what="the API server asking nowhere")
-    api.apply(machines.vm(namespace, asks="vgpu"))
 
     def failure():
         vmis = api.list(KUBEVIRT, "VirtualMachineInstance", namespace)
         found = [condition for each in vmis for condition in conditions(each)]
         return [each["message"] for each in found if each["type"] == "Synchronized" and each["status"] == "False"]
 
-    (message, *_) = until(failure, seconds=60, what="condition Synchronized=False")
-    register(api, stack.control_plane.authority.pem)
+    try:
+        api.merge(mutating, {"webhooks": mutating["webhooks"]})
+        until(lambda: refused in refusal(api), seconds=60, what="the API server asking nowhere")
+        api.apply(machines.vm(namespace, asks="vgpu"))
+        (message, *_) = until(failure, seconds=60, what="condition Synchronized=False")
+    finally:
+        register(api, stack.control_plane.authority.pem)
 
     assert refused in message
     watching.bound(api, watching.launcher(api, namespace, seconds=120))

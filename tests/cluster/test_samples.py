@@ -104,13 +104,16 @@ def test_the_quota_lets_a_pod_that_is_too_many_wait_and_says_so(api, published, 
     place(api, namespace, "nvidia-passthrough")
     (quota,) = sample("quota", "ResourceQuota")
     applied = api.apply({**quota, "metadata": {**quota["metadata"], "namespace": namespace}})
-    until(lambda: api.refresh(applied).get("status", {}).get("hard"), seconds=30, what="the quota in force")
+    until(lambda: api.refresh(applied).get("status", {}).get("hard"), seconds=60, what="the quota in force")
     for number in range(3):
         ask(api, namespace, "whole-a40", f"p{number}")
 
     watching.allocated(api, namespace, count=2)
-    messages = until(
-        lambda: watching.events(api, namespace, "FailedResourceClaimCreation"), seconds=60, what="the quota's refusal"
-    )
-    assert "exceeded quota: gpus, requested: passthrough-a40.deviceclass.resource.k8s.io/devices=1" in messages[0]
+
+    def refusal():
+        said = watching.events(api, namespace, "FailedResourceClaimCreation")
+        return next((each for each in said if "exceeded quota: gpus" in each), None)
+
+    message = until(refusal, seconds=60, what="the quota's refusal")
+    assert "exceeded quota: gpus, requested: passthrough-a40.deviceclass.resource.k8s.io/devices=1" in message
     assert len(api.list("resource.k8s.io/v1", "ResourceClaim", namespace)) == 2

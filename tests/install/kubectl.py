@@ -5,7 +5,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _SECONDS = 280
 """For one command; none of them is to wait that long."""
 

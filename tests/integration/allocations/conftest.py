@@ -71,7 +71,7 @@ class Server:
     def start(self):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.process = self.processes.start("allocations", self.command, environment=environment)
-        self.process.wait_until_listening(HOST, PORT, seconds=30)
+        self.process.wait_until_listening(HOST, PORT, seconds=120)
 
     def kill(self):
         self.process.kill()

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from cluster.process import until
-from integration.allocations.site import Site
+from integration.allocations.site import Site, is_late
 
 from dra.errors import DravirtError
 from hooksidecar.service import Devices
@@ -44,6 +44,11 @@ class Questions:
     def errors(self) -> list[DravirtError]:
         """All answers that held none, and questions that had no answer."""
         return [each for each in self._all() if isinstance(each, DravirtError)]
+
+    @property
+    def told(self) -> list[DravirtError]:
+        """The `errors` that say more than that time was up."""
+        return [each for each in self.errors if not is_late(each)]
 
     def wait_for(self, condition: Callable[[Self], object], what: str, *, seconds: float = 60) -> None:
         """Go on until `condition` holds. Raises NotReady."""

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dra.allocation import AllocatedDevice
 from dra.attributes import identity_of
 from dra.errors import DravirtError, Failed
 from dra.intent import ServiceAddress
+from dra.reasons import Reason
 from hooksidecar.service import Devices, ask_service
 from webhook.allocations.gate import Gate
 from webhook.allocations.service import AllocationService
@@ -144,6 +146,10 @@ class Site:
     # What the sidecar does.
 
     def ask(self, token: str) -> Devices:
+        """Ask as `ask_once` does, and again for a minute where the answer is late. Raises DravirtError."""
+        return _in_time(lambda: self.ask_once(token))
+
+    def ask_once(self, token: str) -> Devices:
         """Ask as the sidecar asks: its client, over TLS, with the token in a file."""
         path = self.folder / token[-16:]
         path.write_text(token)
@@ -151,9 +157,9 @@ class Site:
         return ask_service(ServiceAddress(service["url"], service["ca"], service["serverName"], str(path)))
 
     def outcome(self, token: str) -> Devices | DravirtError:
-        """Ask, and return the answer or the error."""
+        """Ask once, and return the answer or the error."""
         try:
-            return self.ask(token)
+            return self.ask_once(token)
         except DravirtError as error:
             return error
 
@@ -167,7 +173,7 @@ class Site:
 
         def answer() -> Devices | None:
             try:
-                return self.ask_in(token, *versions) if versions else self.ask(token)
+                return self._ask_in(token, *versions) if versions else self.ask_once(token)
             except Failed as error:
                 said.append(error)
                 return None
@@ -178,8 +184,13 @@ class Site:
         return until(answer, seconds=seconds, what="an answer", failed=last)
 
     def ask_in(self, token: str, *versions: str) -> Devices:
-        """Ask a service that starts now, in this process, and may use `versions` of resource.k8s.io only."""
+        """Ask as `ask` does, but a service that starts now, in this process, and may use `versions` only.
 
+        They are versions of resource.k8s.io.
+        """
+        return _in_time(lambda: self._ask_in(token, *versions))
+
+    def _ask_in(self, token: str, *versions: str) -> Devices:
         async def run() -> Devices:
             client = KubeClient(find_access(self.kubeconfig))
             try:
@@ -192,7 +203,13 @@ class Site:
         return asyncio.run(run())
 
     def _until_there(self, version: str, kind: str, name: str) -> None:
-        until(lambda: self.api.get(version, kind, name, self.namespace), seconds=30, what=f"{kind} {name}")
+        until(lambda: self.api.get(version, kind, name, self.namespace), seconds=120, what=f"{kind} {name}")
+
+
+def is_late(error: DravirtError) -> bool:
+    """True if an error says that time was up, as it may be on a busy machine: the service's, or that of its client."""
+    texts = ("no answer within", "Timeout")
+    return error.reason is Reason.API_UNAVAILABLE and any(text in error.message for text in texts)
 
 
 def found(devices: Devices) -> dict[str, list[tuple[str, str, str | None]]]:
@@ -203,6 +220,17 @@ def found(devices: Devices) -> dict[str, list[tuple[str, str, str | None]]]:
 def now() -> int:
     """Return the seconds since the epoch."""
     return int(time.time())
+
+
+def _in_time(ask: Callable[[], Devices], *, seconds: float = 60) -> Devices:
+    """Return the first answer that is in time. Raises Refused or Failed, a late one only when the time is up."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except Failed as error:
+            if not is_late(error) or time.monotonic() > deadline:
+                raise
 
 
 def _identity(device: AllocatedDevice) -> str | None:

@@ -64,7 +64,7 @@ def test_while_a_pool_is_published_anew_again_and_again_devices_are_of_one_gener
     try:
         with Questions(site, [token]) as questions:
             questions.wait_for(
-                lambda it: len(it.errors) >= 5 and len({min(generations(each)) for each in it.answers}) >= 5,
+                lambda it: len(it.told) >= 5 and len({min(generations(each)) for each in it.answers}) >= 5,
                 "answers of several generations, and some to come again",
             )
     finally:
@@ -73,7 +73,7 @@ def test_while_a_pool_is_published_anew_again_and_again_devices_are_of_one_gener
     for each in questions.answers:
         assert len(generations(each)) == 1
         assert sorted(found(each)["dravirt-gpu0"]) == right
-    assert {(type(each), each.reason) for each in questions.errors} == {(Failed, Reason.INCOMPLETE_POOL)}
+    assert {(type(each), each.reason) for each in questions.told} == {(Failed, Reason.INCOMPLETE_POOL)}
     assert generations(site.ask(token)) == {last[0]}
 
 
@@ -88,7 +88,7 @@ def test_a_pool_of_several_pages_is_read_as_it_was_at_one_moment(site):
                 f"an answer of {generation}",
             )
     assert all(len(generations(each)) == 1 and found(each) == right for each in questions.answers)
-    assert {(type(each), each.reason) for each in questions.errors} == {(Failed, Reason.INCOMPLETE_POOL)}
+    assert {(type(each), each.reason) for each in questions.told} == {(Failed, Reason.INCOMPLETE_POOL)}
     assert all(identity == uuid(int(name[1:])) for _, name, identity in right["dravirt-gpu0"])
 
 
@@ -96,7 +96,8 @@ def test_a_pool_that_went_and_comes_back_is_waited_for(site, token):
     slices = [each for each in site.made if each["kind"] == "ResourceSlice"]
     for each in slices:
         site.api.delete(each)
-    outcome = site.outcome(token)
-    assert (type(outcome), outcome.reason) == (Failed, Reason.INCOMPLETE_POOL)
+    with pytest.raises(Failed) as failed:
+        site.ask(token)
+    assert failed.value.reason is Reason.INCOMPLETE_POOL
     publish(site, 1)
     assert len(site.ask(token)["dravirt-gpu0"]) == SLICES * DEVICES

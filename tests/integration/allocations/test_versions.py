@@ -54,6 +54,7 @@ def _reason(site, token):
     return None if reason is Reason.API_UNAVAILABLE else reason
 
 
+@pytest.mark.timeout(900)
 def test_each_version_alone_gives_the_same(site, pods, api_server):
     whole, known, unknown = pods
     before = site.ask(whole), site.ask(known)
