@@ -111,9 +111,9 @@ def test_an_mdev_made_at_prepare_is_found_once_the_driver_has_said_so(site):
 
 def test_the_sidecar_waits_within_its_budget_and_then_says_why(site):
     site.kill()
-    started = time.monotonic()
-    sidecar = site.pod.start(site.environment(), budget=(3, 2))
-    assert 2 < time.monotonic() - started < 15
+    sidecar = site.pod.start(site.environment(), budget=(4, 2))  # (less by the first question)
+    wait_until(lambda: "serving on" in sidecar.log(), what="the sidecar")
+    assert 2 < sidecar.seconds_between("not attachable", "serving without devices") < 15
     code, text = sidecar.hook().refusal()
     assert code == grpc.StatusCode.UNAVAILABLE
     assert "service_unreachable" in text
@@ -132,7 +132,7 @@ def test_a_service_that_comes_back_is_asked_again(site):
 
 @pytest.mark.parametrize("path", ["tokenreviews", "/pods/", "resourceclaims", "resourceslices"])
 def test_killed_at_any_step_it_never_gives_a_wrong_device(site, path):
-    site.api.fail({"path": path, "delay": 1})
+    site.api.fail({"path": path, "delay": 8})  # (the service gives up earlier: it is killed before it answers)
     sidecar = site.pod.start(site.environment(), budget=(0.3, 0.6), ready=False)
     wait_until(lambda: any(path in each for each in site.api.asked), what=f"the question for {path}")
     site.server.send(signal.SIGKILL)
@@ -152,10 +152,10 @@ def test_after_kill_9_it_is_ready_again_from_its_state_with_everything_gone(site
     site.kill()
     site.api.clear("pods")
     (site.folder / "token").unlink()
-    started = time.monotonic()
     again = site.pod.start(environment)
-    assert time.monotonic() - started < 5
     assert attached(again) == before
+    assert again.seconds_between("devices are known from before the restart", "serving on") < 5
+    assert "not attachable" not in again.log()
 
 
 def test_the_kubelets_new_token_is_used(site):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import grpc
 from support.claimed import allocated, intent_json, template_folder, write_metadata
 from support.domains import GRAPHICS, placeholder, small_domain
 from support.nodetree import LAYOUTS, NodeTree, build
-from support.waiting import wait_until
+from support.waiting import wait_until, whole_lines
 
 from hooksidecar.api import (
     info_pb2,
@@ -55,8 +56,10 @@ class Hook:
         ]
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=options)
 
-    def info(self, *, timeout: float = 1) -> info_pb2.InfoResult:
-        return info_pb2_grpc.InfoStub(self._channel).Info(info_pb2.InfoParams(), timeout=timeout, wait_for_ready=True)
+    def info(self, *, timeout: float = 10) -> info_pb2.InfoResult:
+        """Dial, then ask: the socket's file is there a moment before anybody listens on it."""
+        grpc.channel_ready_future(self._channel).result(timeout=20)
+        return info_pb2_grpc.InfoStub(self._channel).Info(info_pb2.InfoParams(), timeout=timeout)
 
     def stub(self, version: str = "v1alpha3") -> Any:
         return APIS[version][1].CallbacksStub(self._channel)
@@ -108,7 +111,19 @@ class Sidecar:
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what was logged: a JSON object a line."""
-        return [json.loads(line) for line in self.log().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.log())]
+
+    def seconds_between(self, first: str, last: str) -> float:
+        """Return the time from the first message that begins with `first` to the first that does with `last`.
+
+        By the sidecar's own clock: how long an interpreter takes to start is not in it.
+        """
+        entries = self.entries()
+        begin, end = (
+            datetime.fromisoformat(next(each["time"] for each in entries if each["message"].startswith(words)))
+            for words in (first, last)
+        )
+        return (end - begin).total_seconds()
 
     def status(self, name: str) -> int:
         """Return a value of /proc/<pid>/status in KiB."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
+from support.waiting import whole_lines
 
 from cli.throwaway import Certificate
 
@@ -42,7 +43,7 @@ class WebhookServer:
 
     def log(self) -> list[dict[str, Any]]:
         """Return the lines of the log, each of which must be JSON."""
-        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.log_file.read_text())]
 
     @property
     def port(self) -> int:
@@ -58,8 +59,8 @@ class WebhookServer:
         """Return the port that the log names after `words`."""
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            for line in self.log_file.read_text().splitlines(keepends=True):
-                if line.endswith("\n") and words in line:
+            for line in whole_lines(self.log_file.read_text()):
+                if words in line:
                     return int(json.loads(line)["message"].rpartition(":")[2])
             time.sleep(0.02)
         raise AssertionError(f"not serving, exit code {self.process.poll()}:\n{self.log_file.read_text()}")

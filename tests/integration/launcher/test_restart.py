@@ -57,7 +57,7 @@ def test_kill_and_restart_between_two_passes_is_not_noticed(pod):
             sidecars[0].end(signal.SIGKILL)
             shutil.rmtree(pod.metadata)
             sidecars.append(pod.start(pod.environment(ENTRY), ready=False))
-            wait_until(lambda: "serving" in sidecars[1].log(), what="the second sidecar")
+            wait_until(lambda: "serving" in sidecars[1].log(), seconds=40, what="the second sidecar")
         return domain
 
     with other_hook(pod.sockets / "z/z.sock", edit=kill_once):
