@@ -24,6 +24,7 @@ namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
 """
+_LOG = "libvirt.log"
 _AS_ROOT = 'user = "root"\ngroup = "root"\n'
 
 
@@ -48,11 +49,11 @@ class Libvirt:
     @classmethod
     def open(cls, folder: Path | None = None) -> "Libvirt":
         """Return libvirt with its files in a new folder or the one given."""
-        # Read when the library is loaded; what libvirt has to say comes with each error as well.
-        os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null")
+        folder = folder or _short_folder()
+        # Read when the library is loaded. An error says what libvirt refuses; only its log, what went wrong before.
+        os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{folder / _LOG}")
         import libvirt
 
-        folder = folder or _short_folder()
         (folder / "etc").mkdir()
         # As root, libvirt would run QEMU as a user of its own.
         configuration = _CONFIGURATION + (_AS_ROOT if os.geteuid() == 0 else "")
@@ -64,6 +65,11 @@ class Libvirt:
         except libvirt.libvirtError:
             shutil.rmtree(folder)
             raise
+
+    def log(self, lines: int = 30) -> str:
+        """Return the last lines of its log: warnings and errors."""
+        file = self.folder / _LOG
+        return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
 
     def close(self) -> None:
         """Close it and remove its files."""

@@ -143,7 +143,7 @@ def judged(libvirt: Libvirt, machine: Machine, kind: str, by_kind: dict[str, Dev
     versions = "libvirt {}.{}.{}, QEMU {}.{}.{}".format(*libvirt.version, *libvirt.qemu_version)
     cell = Cell.of(verdict, versions=versions, tag=machine.tag, case=machine.name, kind=kind)
     record_property(PROPERTY, cell.to_json())
-    assert verdict.faults == {}
+    assert verdict.faults == {}, f"libvirt's log ends with:\n{libvirt.log()}"
     assert verdict.passed == list(Stage)
 
 
