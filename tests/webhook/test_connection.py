@@ -1,4 +1,4 @@
-"""Deadlines of connections, with real sockets on a server whose deadlines are short; and what has none, on another."""
+"""Deadlines of connections, with real sockets on a server whose deadlines are short."""
 
 import json
 import resource
@@ -88,7 +88,7 @@ def connection(server, connect):
 def seconds_until_the_end(connection, begin, *, trickle=b""):
     """Return how long the server keeps the connection, while a byte of `trickle` is sent every tenth of a second.
 
-    It counts from `begin`, taken before what starts the deadline is sent: a busy machine makes it longer, never shorter.
+    It counts from `begin`, before what starts the deadline is sent: a busy machine makes it longer, never shorter.
     """
     connection.settimeout(0.1)
     until = time.monotonic() + 15

@@ -157,6 +157,8 @@ HEADS = {
 
 @pytest.mark.parametrize("head", HEADS)
 def test_wh24_a_head_without_end_is_refused_and_memory_stays_flat(server, head):
+    with server.client() as client:
+        admit(client)
     before = server.rss()
     begin, more = HEADS[head]
     with connect(server) as connection:
