@@ -61,9 +61,13 @@ def claim_folder(metadata_dir: Path, request: str, *, claim: str) -> Path:
 
 
 def write_metadata(folder: Path, *devices: Mapping[str, Any], request: str | None = None, driver: str = DRIVER) -> Path:
-    """Write a driver's metadata file of one request, which is named as the folder where `request` is None."""
+    """Write a driver's metadata file of one request, which is named as the folder where `request` is None.
+
+    Written beside and moved, as drivers do: who looks meanwhile finds none, or all of it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{driver}-metadata.json"
     versions = ("v1beta1", "v1alpha1")
-    file.write_text("\n".join(metadata_json({request or folder.name: devices}, version=each) for each in versions))
-    return file
+    beside = file.with_name(f"{file.name}.tmp")
+    beside.write_text("\n".join(metadata_json({request or folder.name: devices}, version=each) for each in versions))
+    return beside.replace(file)

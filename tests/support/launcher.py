@@ -28,6 +28,7 @@ from hooksidecar.api import info_pb2, info_pb2_grpc
 DIAL = 2.0
 """Seconds until a dial is given up: the socket is not ready yet."""
 INFO = 1.0
+"""Seconds that virt-launcher waits for Info."""
 CALL = 60.0
 SYNC = 20.0
 """Seconds that virt-handler waits for one sync, with all its calls. Source: pkg/virt-handler/cmd-client/client.go."""
@@ -109,10 +110,13 @@ class Callback:
 
 
 class HookManager:
-    """KubeVirt's hook manager: which sidecars there are, and the calls to them."""
+    """KubeVirt's hook manager: which sidecars there are, and the calls to them.
 
-    def __init__(self, folder: Path, release: Release) -> None:
-        self.folder, self.release = folder, release
+    It waits longer for Info than virt-launcher, as the machine of a test may be busy, unless `info` is INFO.
+    """
+
+    def __init__(self, folder: Path, release: Release, *, info: float = 10) -> None:
+        self.folder, self.release, self.info = folder, release, info
         self.callbacks: dict[str, list[Callback]] = {}
 
     def collect(self, expected: int, timeout: float) -> None:
@@ -149,7 +153,7 @@ class HookManager:
         """Ask what listens on the socket, and note the hook points it subscribes to. False: it is not ready."""
         try:
             with self._dial(socket) as channel:
-                info = info_pb2_grpc.InfoStub(channel).Info(info_pb2.InfoParams(), timeout=INFO)
+                info = info_pb2_grpc.InfoStub(channel).Info(info_pb2.InfoParams(), timeout=self.info)
         except grpc.FutureTimeoutError:
             return False
         except grpc.RpcError as error:

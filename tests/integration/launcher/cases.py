@@ -52,7 +52,7 @@ class Case:
     nested: Accepted | Fault | None = None
     flat: Accepted | Fault | None = None
     expected: int = 1
-    timeout: float = 5
+    timeout: float = 30
     shutdown: tuple[str, ...] = ()
     """The sockets whose sidecars are told of the end."""
 

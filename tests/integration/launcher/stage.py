@@ -22,12 +22,13 @@ class Stage:
 
     def __enter__(self) -> Self:
         for entry in self._case.entries:
+            if not entry.appears:
+                self._lay(entry)
+        for entry in self._case.entries:  # (timers last: what is there from the start must be there before)
             if entry.appears:
                 timer = threading.Timer(entry.appears, self._lay, [entry])
                 timer.start()
                 self._ends.callback(timer.join)
-            else:
-                self._lay(entry)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -67,10 +67,11 @@ def test_claims_that_come_after_the_budget_are_told_of_first_and_attached_then(p
     pod.start(pod.environment(ENTRY), budget=(0, 0.6))
     launcher = Launcher(pod.sockets, RELEASES["v1.8"])
     launcher.collect(1)
-    threading.Timer(1.5, pod.allocate).start()
-    said = start_vmi(launcher, DOMAIN)
-    assert said
-    assert all(text.endswith("(reason: unresolved)") for text in said)
+    with pytest.raises(SyncError) as error:
+        launcher.sync(DOMAIN)
+    assert error.value.text.endswith("(reason: unresolved)")
+    pod.allocate()
+    start_vmi(launcher, DOMAIN)
     assert uuids(launcher.defined) == {GPU: A100_MDEV}
 
 
