@@ -1,4 +1,4 @@
-"""virt-launcher's side of the hook protocol: Info, then OnDefineDomain once per pass.
+"""virt-launcher's side of the hook protocol: a dial, Info, then OnDefineDomain once per pass.
 
 Source: KubeVirt pkg/hooks/manager.go (versions, deadlines) and virtwrap/nichotplug.go (passes).
 """
@@ -17,7 +17,10 @@ from hooksidecar.api.info_pb2_grpc import InfoStub
 from hooksidecar.api.v1alpha3_pb2 import OnDefineDomainParams
 from hooksidecar.api.v1alpha3_pb2_grpc import CallbacksStub
 
+_DIAL_SECONDS = 20.0
+"""virt-launcher dials again and again: a socket is there a moment before its server listens."""
 _INFO_SECONDS = 1.0
+"""From the dial on: who does not answer in time ends virt-launcher."""
 _DEFINE_SECONDS = 60.0
 
 
@@ -32,11 +35,14 @@ class Hook:
 
 
 def connect(socket: Path) -> Hook:
-    """Return the hook behind `socket`. Raises Failed where Info is late: virt-launcher would panic."""
+    """Return the hook behind `socket`. Raises Failed where none listens, or Info is late: virt-launcher would panic."""
     channel = grpc.insecure_channel(f"unix://{socket}", options=[("grpc.default_authority", "localhost")])
-    started = time.monotonic()
     try:
-        info = InfoStub(channel).Info(InfoParams(), timeout=_INFO_SECONDS, wait_for_ready=True)
+        grpc.channel_ready_future(channel).result(timeout=_DIAL_SECONDS)
+        started = time.monotonic()
+        info = InfoStub(channel).Info(InfoParams(), timeout=_INFO_SECONDS)
+    except grpc.FutureTimeoutError as error:
+        raise Failed(Reason.NOT_SERVING, f"nobody listens on {socket}") from error
     except grpc.RpcError as error:
         raise Failed(Reason.NOT_SERVING, f"Info on {socket}: {error.details()}") from error
     points = tuple(point.name for point in info.hookPoints)
