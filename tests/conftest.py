@@ -1,6 +1,7 @@
 """What all tests share: the corpus, and a log of their own."""
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 from hypothesis import settings
 from support import corpus as corpora
 from support.required import require
+
+# libvirt is in these processes too, and forks to start QEMU. In such a child, gRPC's handlers of forks wait for
+# descriptors that libvirt closed, and QEMU never starts. Read when gRPC is first used; nothing here needs the handlers.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 # A busy machine is not slow code: bench/ measures.
 settings.register_profile("untimed", deadline=None)

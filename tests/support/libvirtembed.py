@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from support.waiting import wait_until
-
 MISSING = (
     "libvirt or QEMU is missing: `tests/integration/libvirt/install.sh .venv/bin/python` installs the packages "
     "libvirt-daemon-driver-qemu, qemu-system-x86 and libvirt-dev and the Python binding libvirt-python"
@@ -63,13 +61,10 @@ class Libvirt:
         libvirt.registerErrorHandler(lambda *_: None, None)
         libvirt.virEventRegisterDefaultImpl()
         try:
-            opened = cls(libvirt, libvirt.open(f"qemu:///embed?root={folder}"), folder)
+            return cls(libvirt, libvirt.open(f"qemu:///embed?root={folder}"), folder)
         except libvirt.libvirtError:
             shutil.rmtree(folder)
             raise
-        # Its first looks at QEMU may fail on a busy machine ("Cannot find suitable emulator"); it looks again.
-        wait_until(opened.knows_qemu, seconds=60, what="libvirt's knowledge of QEMU")
-        return opened
 
     def log(self, lines: int = 30) -> str:
         """Return the last lines of its log: warnings and errors."""
@@ -90,13 +85,6 @@ class Libvirt:
     def qemu_version(self) -> tuple[int, int, int]:
         """The version of QEMU."""
         return _version(self.connection.getVersion())
-
-    def knows_qemu(self) -> bool:
-        """Return whether it has found QEMU and what that can do."""
-        try:
-            return bool(self.connection.getVersion())
-        except self.api.libvirtError:
-            return False
 
     def keep(self, domain_xml: bytes) -> bytes:
         """Define a domain, return what libvirt keeps of it, and undefine it. Raises Rejected."""
