@@ -1,4 +1,4 @@
-"""Admissions at a steady full rate: objects that take dravirt's webhooks, created (dry run) over and over."""
+"""Admissions at a steady rate: objects that take dravirt's webhooks, created (dry run) over and over."""
 
 import threading
 import time
@@ -22,9 +22,13 @@ class Failure:
 
 
 class Load:
-    """A worker for each pair of a client and the object that it creates, while the block runs."""
+    """A worker for each pair of a client and the object that it creates, while the block runs.
 
-    def __init__(self, work: Iterable[tuple[Api, Object]]) -> None:
+    Each goes on at once, at the full rate, or rests for `rest` seconds after each answer.
+    """
+
+    def __init__(self, work: Iterable[tuple[Api, Object]], *, rest: float = 0) -> None:
+        self._rest = rest
         self.failures: list[Failure] = []
         self._counts: list[int] = []
         self._stop = threading.Event()
@@ -42,7 +46,7 @@ class Load:
         until(lambda: self.count >= enough, seconds=120, what=f"{more} more requests answered")
 
     def _work(self, number: int, api: Api, item: Object) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(self._rest):
             try:
                 api.create(item, dryRun="All")
                 self._counts[number] += 1

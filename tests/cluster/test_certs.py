@@ -271,10 +271,13 @@ def replicas(stack, api, namespace, registered, lives) -> Iterator[Replicas]:
 
 @pytest.fixture
 def load(stack, namespace) -> Load:
-    """Pods that are created (dry run) all the time, each of which takes three calls of the webhooks."""
+    """Pods that are created (dry run) all the time, each of which takes three calls of the webhooks.
+
+    The full rate is the subject of tests/install/test_rotation.py; here it would take the machine from other suites.
+    """
     spec = {"containers": [{"name": "c", "image": "registry.example/c"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}, "spec": spec}
-    return Load((stack.control_plane.api(), pod) for _ in range(3))
+    return Load(((stack.control_plane.api(), pod) for _ in range(3)), rest=0.05)
 
 
 @pytest.mark.timeout(900)
