@@ -1,4 +1,4 @@
-"""What all tests share: the corpus, and a log of their own."""
+"""What all tests share: the corpus, a log of their own, and a gRPC that leaves forks alone."""
 
 import logging
 import os

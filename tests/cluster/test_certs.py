@@ -289,7 +289,6 @@ def test_tl10_rotations_under_load_lose_no_call(api, namespace, replicas, load, 
         until(replicas.is_settled, seconds=120, what="the old authority gone")
         until(lambda: load.count > 300, seconds=120, what="300 requests answered")
     assert load.failures == []
-    assert load.count > 300
 
 
 @pytest.mark.timeout(900)
@@ -308,7 +307,6 @@ def test_replicas_that_are_replaced_during_rotations_lose_no_call(api, namespace
         replicas.start(PORTS[0])
         until(lambda: load.count > 100, seconds=120, what="100 requests answered")
     assert load.failures == []
-    assert load.count > 100
     assert len(seen) == 3
 
 

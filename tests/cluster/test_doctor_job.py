@@ -42,8 +42,8 @@ def job(stack: Stack, dravirt, drivers, node: Node, api: Api) -> Iterator[Callab
         (pod,) = api.list("v1", "Pod", NAMESPACE)
         said = node.logs(pod, "doctor")
         api.request("DELETE", api.path("batch/v1", "Job", NAMESPACE, NAMESPACE), {"propagationPolicy": "Foreground"})
-        gone = lambda: api.refresh(made) is None and not api.list("v1", "Pod", NAMESPACE)  # noqa: E731
-        until(gone, seconds=60, what="it and its pod gone")
+        until(lambda: api.refresh(made) is None, seconds=60, what="it gone")
+        until(lambda: not api.list("v1", "Pod", NAMESPACE), seconds=60, what="its pod gone")
         return done, said
 
     yield run

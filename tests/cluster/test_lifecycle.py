@@ -78,18 +78,12 @@ def test_a_vm_waits_for_a_device_and_starts_when_one_is_free(api, boot_on_paper,
 def test_a_quota_of_the_device_class_is_an_event_and_the_vm_starts_after_release(api, boot_on_paper, namespace):
     quota = {"hard": {"time-sliced.deviceclass.resource.k8s.io/devices": "1"}}
     metadata = {"name": "vgpus", "namespace": namespace}
-    applied = api.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": quota})
-    until(lambda: api.refresh(applied).get("status", {}).get("hard"), seconds=60, what="the quota in force")
+    watching.impose(api, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": quota})
     first, _ = boot_on_paper(machines.vm(namespace, "vm1", asks="vgpu"))
 
     api.apply(machines.vm(namespace, "vm2", asks="vgpu"))
     waiting = watching.launcher(api, namespace, "vm2")
-
-    def refusal():
-        said = watching.events(api, namespace, "FailedResourceClaimCreation")
-        return next((each for each in said if "exceeded quota: vgpus" in each), None)
-
-    message = until(refusal, seconds=60, what="event about the quota")
+    message = watching.over_quota(api, namespace, "vgpus")
     api.delete(first)
 
     assert "exceeded quota: vgpus, requested: time-sliced.deviceclass.resource.k8s.io/devices=1" in message

@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from cluster import manifests, watching
-from cluster.process import until
 
 pytestmark = pytest.mark.cluster
 SAMPLES = manifests.DEPLOY / "samples"
@@ -103,17 +102,11 @@ def test_a_class_has_all_of_its_kind_and_no_other(api, published, namespace, dev
 def test_the_quota_lets_a_pod_that_is_too_many_wait_and_says_so(api, published, namespace):
     place(api, namespace, "nvidia-passthrough")
     (quota,) = sample("quota", "ResourceQuota")
-    applied = api.apply({**quota, "metadata": {**quota["metadata"], "namespace": namespace}})
-    until(lambda: api.refresh(applied).get("status", {}).get("hard"), seconds=60, what="the quota in force")
+    watching.impose(api, {**quota, "metadata": {**quota["metadata"], "namespace": namespace}})
     for number in range(3):
         ask(api, namespace, "whole-a40", f"p{number}")
 
     watching.allocated(api, namespace, count=2)
-
-    def refusal():
-        said = watching.events(api, namespace, "FailedResourceClaimCreation")
-        return next((each for each in said if "exceeded quota: gpus" in each), None)
-
-    message = until(refusal, seconds=60, what="the quota's refusal")
+    message = watching.over_quota(api, namespace, "gpus")
     assert "exceeded quota: gpus, requested: passthrough-a40.deviceclass.resource.k8s.io/devices=1" in message
     assert len(api.list("resource.k8s.io/v1", "ResourceClaim", namespace)) == 2

@@ -153,6 +153,22 @@ def events(api: Api, namespace: str, reason: str) -> list[str]:
     return [each["message"] for each in api.list("v1", "Event", namespace) if each["reason"] == reason]
 
 
+def impose(api: Api, quota: Object) -> None:
+    """Apply a ResourceQuota and wait until it is in force: a moment later than it is there."""
+    applied = api.apply(quota)
+    until(lambda: api.refresh(applied).get("status", {}).get("hard"), seconds=60, what="the quota in force")
+
+
+def over_quota(api: Api, namespace: str, quota: str) -> str:
+    """Return the message of the event that a claim exceeds a ResourceQuota."""
+
+    def message() -> str | None:
+        said = events(api, namespace, "FailedResourceClaimCreation")
+        return next((each for each in said if f"exceeded quota: {quota}" in each), None)
+
+    return until(message, seconds=60, what=f"an event about quota {quota}")
+
+
 def clear(api: Api, namespace: str) -> None:
     """Delete a namespace's VMs and wait until their pods and claims are gone."""
     kinds = ("VirtualMachine", "VirtualMachineInstanceReplicaSet", "VirtualMachineInstance")

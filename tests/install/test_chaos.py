@@ -79,6 +79,12 @@ def is_well(installation):
     return not fault
 
 
+def is_long_lived(installation):
+    """True where no authority of the Secret ends soon: it would leave the caBundles by itself."""
+    soon = dt.datetime.now(dt.UTC) + HOUR
+    return all(each.not_valid_after_utc > soon for each in material_of(installation).bundle)
+
+
 @pytest.mark.parametrize(
     "harm", [delete, empty, tear, expire_certificate, expire_authority], ids=lambda harm: harm.__name__
 )
@@ -103,12 +109,6 @@ def test_tl07_replicas_that_start_with_an_expired_authority_make_another(install
 
     assert is_well(installation)
     settled(installation)
-
-
-def is_long_lived(installation):
-    """True where no authority of the Secret ends soon: it would leave the caBundles by itself."""
-    soon = dt.datetime.now(dt.UTC) + HOUR
-    return all(each.not_valid_after_utc > soon for each in material_of(installation).bundle)
 
 
 def test_tl13_manifests_that_are_applied_again_leave_the_ca_bundles_alone(installation, load):

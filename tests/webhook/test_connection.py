@@ -4,7 +4,7 @@ import json
 import resource
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -49,21 +49,26 @@ class Crowded(WebhookServer):
     program = ("-c", FEW)
 
 
+@contextmanager
+def serving(kind, folder):
+    running = kind(["--drain-seconds", "0"], folder, issue(folder))
+    try:
+        yield running
+    finally:
+        running.end()
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("server")
-    running = Impatient(["--drain-seconds", "0"], folder, issue(folder))
-    yield running
-    running.end()
+    with serving(Impatient, tmp_path_factory.mktemp("server")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory):
     """A server with the product's own deadlines, for what is not about them."""
-    folder = tmp_path_factory.mktemp("patient")
-    running = WebhookServer(["--drain-seconds", "0"], folder, issue(folder))
-    yield running
-    running.end()
+    with serving(WebhookServer, tmp_path_factory.mktemp("patient")) as running:
+        yield running
 
 
 @pytest.fixture(params=["TLS", "health port"])
@@ -251,9 +256,7 @@ def test_a_handshake_has_a_deadline(server):
 
 
 def test_one_connection_too_many_ends_the_one_that_has_been_idle_longest(tmp_path, connect):
-    crowded = Crowded(["--drain-seconds", "0"], tmp_path, issue(tmp_path))
-    with ExitStack() as stack:
-        stack.callback(crowded.end)
+    with serving(Crowded, tmp_path) as crowded, ExitStack() as stack:
         first, second, *others = (stack.enter_context(connect(crowded)) for _ in range(MOST))
         for each in (first, *others):  # (clocks of event loops count in milliseconds: they may all have come in one)
             ask(each)
@@ -265,9 +268,7 @@ def test_one_connection_too_many_ends_the_one_that_has_been_idle_longest(tmp_pat
 
 
 def test_requests_that_are_still_coming_keep_no_connection_out(tmp_path, connect):
-    crowded = Crowded(["--drain-seconds", "0"], tmp_path, issue(tmp_path))
-    with ExitStack() as stack:
-        stack.callback(crowded.end)
+    with serving(Crowded, tmp_path) as crowded, ExitStack() as stack:
         for each in [stack.enter_context(connect(crowded)) for _ in range(MOST)]:
             ask(each)
             each.sendall(b"GET /heal")
